@@ -1,0 +1,113 @@
+"""The error family.
+
+Every error that fuseline raises on purpose is a ``FuselineError`` and also the built-in it refines, so
+``except ValueError`` keeps working. A message says what is wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FuselineError(Exception):
+    """Base of every error raised on purpose by fuseline."""
+
+
+class FormulaError(FuselineError, SyntaxError):
+    """A formula text that is not a program.
+
+    Attributes follow ``SyntaxError``: ``lineno`` and ``offset`` count from 1, ``text`` is the source line.
+    """
+
+    def __init__(self, message: str, *, source: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        text = source_line(source, line) if line else None
+        super().__init__(message, ("<formula>", line or None, column or None, text))
+
+    def __str__(self) -> str:
+        return located(self.message, self.text, self.lineno or 0, self.offset or 0, self.hint)
+
+
+class TypeRuleError(FuselineError, TypeError):
+    """Operand dtypes that the operation does not accept."""
+
+
+class ShapeError(FuselineError, ValueError):
+    """Operand shapes that do not fit the operation or each other."""
+
+
+class LimitError(FuselineError, ValueError):
+    """A stated size limit was exceeded."""
+
+
+class VerifyError(FuselineError, ValueError):
+    """A graph or plan that breaks its own rules: a defect in whatever made it."""
+
+
+class TextFormError(FuselineError, ValueError):
+    """Text that is not the text form of a graph."""
+
+
+class UnitError(FuselineError, ValueError):
+    """A size, rate or time that cannot be read."""
+
+
+class UnknownNameError(FuselineError, LookupError):
+    """A name that is not in a table; the message offers the nearest ones."""
+
+
+class ProvenanceError(FuselineError, ValueError):
+    """Two numbers that may not be divided by each other."""
+
+
+class PlanError(FuselineError, ValueError):
+    """Buffers, lifetimes or orders that cannot be planned as stated."""
+
+
+class InfeasibleError(PlanError):
+    """A plan that provably does not exist under the stated capacity or offsets."""
+
+
+class UnsupportedError(FuselineError, NotImplementedError):
+    """A valid request that this target or version does not cover."""
+
+
+class CompilerError(FuselineError, RuntimeError):
+    """A compiler or code generator failed."""
+
+
+def source_line(source: str, line: int) -> str:
+    """The ``line``-th line (from 1) of ``source`` without its newline, or an empty string."""
+    start = 0
+    for _ in range(line - 1):
+        start = source.find("\n", start) + 1
+        if start == 0:
+            return ""
+    end = source.find("\n", start)
+    return source[start:] if end < 0 else source[start:end]
+
+
+_CONTEXT_COLUMNS = 70
+
+
+def located(message: str, text: str | None, line: int, column: int, hint: str = "") -> str:
+    """``message`` followed by the source line and a caret under ``column`` (from 1); long lines are cut around it."""
+    parts = [message if not line else f"line {line}, column {column}: {message}"]
+    if text is not None and column:
+        start = max(0, column - 1 - _CONTEXT_COLUMNS // 2) if len(text) > _CONTEXT_COLUMNS else 0
+        window = text[start : start + _CONTEXT_COLUMNS].replace("\t", " ")
+        lead = "…" if start else ""
+        tail = "…" if start + _CONTEXT_COLUMNS < len(text) else ""
+        parts.append(f"  {lead}{window}{tail}")
+        parts.append("  " + " " * (len(lead) + column - 1 - start) + "^")
+    if hint:
+        parts.append(hint)
+    return "\n".join(parts)
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The names in ``known`` that look most like ``name``, best first; empty when none is close."""
+    folded = {k.lower(): k for k in known}
+    return [folded[m] for m in difflib.get_close_matches(name.lower(), folded, n=count, cutoff=0.6)]
