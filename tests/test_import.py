@@ -1,0 +1,76 @@
+"""Importing fuseline is cheap, its names are real, and the rooms keep their borders."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import fuseline
+from fuseline import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("numpy", "lark", "rich", "typer", "llvmlite", "altair", "vl_convert", "ortools", "numba", "ml_dtypes")
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules that a fresh interpreter holds after ``statement``, less those it starts with."""
+    script = (
+        "import sys, json; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_import_loads_no_heavy_module() -> None:
+    loaded = modules_after("import fuseline")
+    assert "fuseline" in loaded
+    assert not loaded.intersection(HEAVY)
+
+
+def test_import_loads_only_the_version() -> None:
+    ours = {name for name in modules_after("import fuseline") if name.startswith("fuseline")}
+    assert ours == {"fuseline", "fuseline._version"}
+
+
+def test_version_is_that_of_the_installed_distribution() -> None:
+    assert fuseline.__version__ == importlib.metadata.version("fuseline")
+
+
+def test_every_public_name_resolves_and_is_listed() -> None:
+    for name in fuseline.__all__:
+        assert getattr(fuseline, name) is not None
+        assert name in dir(fuseline)
+
+
+def test_every_error_class_is_public_and_refines_a_builtin() -> None:
+    family = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.FuselineError)]
+    assert len(family) > 5
+    for error in family:
+        assert getattr(fuseline, error.__name__) is error
+        if error is not errors.FuselineError:
+            assert any(base.__module__ == "builtins" and base is not Exception for base in error.__mro__[:-3])
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    try:
+        fuseline.no_such_name
+    except AttributeError as error:
+        assert "no_such_name" in str(error)
+    else:
+        raise AssertionError("an unknown name resolved")
+
+
+def test_rooms_keep_their_borders() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
