@@ -1,0 +1,157 @@
+"""Types of operations: the one place where the table's type rules are carried out.
+
+`signature` says in which dtypes an operation computes and what it returns; `tensor_type` adds shapes. Code generators
+insert the conversions that a signature implies; until then operands may be of different dtypes, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ..errors import ShapeError, TypeRuleError
+from ..ops import Operation, operation
+from .dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, promote
+from .node import Attrs, Node, make
+from .size import Shape, broadcast
+from .types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The dtypes an operation's operands are converted to, and the dtype of its result."""
+
+    operands: tuple[DType, ...]
+    result: DType
+
+
+@cache
+def signature(op: str, operands: tuple[DType, ...], target: DType | None = None) -> Signature:
+    """Resolve ``op`` on operands of these dtypes; ``target`` is the attribute of casts.
+
+    Raises `TypeRuleError` naming the operation and the dtypes where NumPy has no loop for them.
+    """
+    row = operation(op)
+    if row.arity != len(operands):
+        raise TypeRuleError(f"{op} takes {row.arity} operand{'s' * (row.arity != 1)}, not {len(operands)}")
+    match row.type_rule:
+        case "cast":
+            return Signature(operands, _required(op, target))
+        case "bitcast":
+            if _required(op, target).bits != operands[0].bits:
+                raise TypeRuleError(f"bitcast from {operands[0]} to {target}: the sizes differ")
+            return Signature(operands, _required(op, target))
+        case "lookup":
+            _refuse(row, operands, operands[0].is_integer, "an integer index")
+            return Signature(operands, _required(op, target))
+        case "select":
+            branches = promote(operands[1], operands[2])
+            return Signature((BOOL, branches, branches), branches)
+    return _by_common(row, operands)
+
+
+def _by_common(row: Operation, operands: tuple[DType, ...]) -> Signature:
+    """Rules that first promote every operand to one dtype."""
+    rule = row.type_rule
+    if rule == "compare" and {d.kind for d in operands} == {"int", "uint"} and U64 in operands:
+        return Signature(operands, BOOL)  # compared exactly, not through f64
+    common = operands[0]
+    for d in operands[1:]:
+        common = promote(common, d)
+    if common.bits < 8 or (common.is_float and common.bits == 8):
+        raise TypeRuleError(f"{row.name} on {common}: narrow formats are storage; cast to f32 first, as in f32(x)")
+    compute, result = common, common
+    match rule:
+        case "arithmetic_no_bool":
+            _refuse(row, operands, common is not BOOL, "numbers; for bool use ~ (not), ^ (exclusive or) or a cast")
+        case "bool_to_i8":
+            compute = result = I8 if common is BOOL else common
+        case "divide":
+            compute = result = common if common.is_float else F64
+        case "float":
+            compute = result = _floating(common)
+        case "compare" | "predicate" | "logical" | "reduce_bool":
+            result = BOOL
+        case "bitwise":
+            _refuse(row, operands, not common.is_float, "integers or bool")
+        case "shift":
+            _refuse(row, operands, not common.is_float, "integers")
+            compute = result = I8 if common is BOOL else common
+        case "reduce_sum":
+            if not common.is_float:
+                compute = result = U64 if common.kind == "uint" else I64
+        case "reduce_float":
+            compute = result = common if common.is_float else F64
+    return Signature((compute,) * len(operands), result)
+
+
+def _floating(d: DType) -> DType:
+    """NumPy's choice of a floating loop for an integer or bool operand."""
+    if d.is_float:
+        return d
+    return F16 if d.bits == 8 else F32 if d.bits == 16 else F64
+
+
+def _required(op: str, target: DType | None) -> DType:
+    if target is None:
+        raise TypeRuleError(f"{op} needs the attribute dtype")
+    return target
+
+
+def _refuse(row: Operation, operands: tuple[DType, ...], allowed: bool, wanted: str) -> None:
+    if not allowed:
+        given = ", ".join(map(str, operands))
+        shown = f"{row.name} ({row.infix})" if row.infix else row.name
+        raise TypeRuleError(f"{shown} does not accept {given}; it takes {wanted}")
+
+
+# ── shapes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tensor_type(op: str, args: Sequence[TensorType], attrs: Attrs = (), labels: Sequence[str] = ()) -> TensorType:
+    """The type of ``op`` applied to tensors of these types; ``labels`` name the operands in errors."""
+    row = operation(op)
+    result = signature(op, tuple(a.dtype for a in args), dict(attrs).get("dtype")).result
+    if row.index_rule == "reduction":
+        return TensorType(result, reduced_shape(op, args[0].shape, attrs))
+    shapes = [a.shape for a in args if a.shape is not None]
+    if len(shapes) < len(args):
+        return TensorType(result, None)
+    if len(shapes) == 1:
+        return TensorType(result, shapes[0])
+    return TensorType(result, broadcast(shapes, labels))
+
+
+def reduced_shape(op: str, shape: Shape | None, attrs: Attrs) -> Shape | None:
+    """The shape after reducing ``axes`` (None means all); ``keepdims`` leaves each as 1."""
+    given = dict(attrs)
+    axes, keep = given.get("axes"), given.get("keepdims", False)
+    if shape is None:
+        return () if axes is None and not keep else None
+    reduced = normal_axes(op, axes, len(shape))
+    if op in ("max", "min") and any(shape[a] == 0 for a in reduced):
+        raise ShapeError(f"{op} of an empty axis has no value; the shape is ({','.join(map(str, shape))})")
+    if keep:
+        return tuple(1 if j in reduced else d for j, d in enumerate(shape))
+    return tuple(d for j, d in enumerate(shape) if j not in reduced)
+
+
+def normal_axes(op: str, axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
+    """Axes counted from 0, sorted; `ShapeError` for one that is out of range or named twice."""
+    if axes is None:
+        return tuple(range(rank))
+    result = []
+    for a in axes:
+        if not -rank <= a < rank:
+            raise ShapeError(f"{op} over axis {a}: the operand has {rank} axes")
+        result.append(a % rank)
+    if len(set(result)) < len(result):
+        raise ShapeError(f"{op} names an axis twice: {axes}")
+    return tuple(sorted(result))
+
+
+def apply(op: str, *args: Node, labels: Sequence[str] = (), **attrs: object) -> Node:
+    """The typed node of ``op`` on typed nodes."""
+    pairs = tuple(sorted(attrs.items()))
+    return make(op, args, pairs, tensor_type(op, [a.tensor for a in args], pairs, labels))

@@ -1,0 +1,167 @@
+"""The one kind of node: immutable and interned, so that equal nodes are the same object.
+
+Common subexpressions therefore never exist twice, and every memo table is keyed by identity.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..ops import OPERATIONS
+from .dtype import DType
+from .types import TensorType, Type
+
+Attrs = tuple[tuple[str, Any], ...]
+Number = bool | int | float
+
+
+class Node:
+    """An operation applied to nodes. Make one with `make`, never directly.
+
+    ``op`` is a name in `ops.OPERATIONS`; ``attrs`` are (name, value) pairs sorted by name; ``type`` is None in an
+    untyped program.
+    """
+
+    __slots__ = ("__weakref__", "args", "attrs", "op", "type")
+
+    op: str
+    args: tuple[Node, ...]
+    attrs: Attrs
+    type: Type | None
+
+    def __init__(self) -> None:
+        raise TypeError("nodes are interned: use fuseline.ir.node.make")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("nodes are immutable")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a node is pickled as part of its graph, which writes its text form")
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Node:
+        return self
+
+    @property
+    def tensor(self) -> TensorType:
+        """The type of a node that is one typed tensor."""
+        assert isinstance(self.type, TensorType), f"{self.op} has no tensor type"
+        return self.type
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of a node that is one typed tensor."""
+        return self.tensor.dtype
+
+    @property
+    def is_source(self) -> bool:
+        """Whether this is an input or a number rather than an instruction."""
+        return OPERATIONS[self.op].index_rule == "source"
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute called ``name``."""
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        return default
+
+    def __repr__(self) -> str:
+        attrs = "".join(f" {k}={v}" for k, v in self.attrs)
+        return f"<{self.op}{attrs} {self.type or 'untyped'}, {len(self.args)} args>"
+
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_lock = threading.RLock()  # a collection may run inside and drop nodes, which touches the table again
+_set = object.__setattr__
+
+
+def make(op: str, args: tuple[Node, ...] = (), attrs: Attrs = (), type: Type | None = None) -> Node:
+    """The node with these parts: the existing one if there is one."""
+    # The key holds identities, not nodes: a table that owned its operands would free a deep graph recursively.
+    key = (op, tuple(map(id, args)), attrs, type)
+    with _lock:
+        node = _interned.get(key)
+        if node is None:
+            node = Node.__new__(Node)
+            _set(node, "op", op)
+            _set(node, "args", args)
+            _set(node, "attrs", attrs)
+            _set(node, "type", type)
+            _interned[key] = node
+    return node
+
+
+# ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Attributes hold bit patterns, because NaN is not equal to itself and -0.0 equals 0.0.
+
+
+def literal(value: Number) -> Node:
+    """An untyped number, as it stands in a formula."""
+    return make("literal", (), (("value", _encode(value)),))
+
+
+def literal_value(node: Node) -> Number:
+    """The number of a `literal`."""
+    return _decode(node.attr("value"))
+
+
+def _encode(value: Number) -> tuple[str, int]:
+    if isinstance(value, bool):
+        return ("bool", int(value))
+    if isinstance(value, int):
+        return ("int", value)
+    return ("float", struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def _decode(encoded: tuple[str, int]) -> Number:
+    kind, bits = encoded
+    if kind == "bool":
+        return bool(bits)
+    if kind == "int":
+        return bits
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value
+
+
+def const(value: Any, d: DType) -> Node:
+    """A number of dtype ``d``: a Python number or NumPy scalar, rounded once to ``d``."""
+    return const_bits(number_bits(value, d), d)
+
+
+def const_bits(bits: int, d: DType) -> Node:
+    """A number of dtype ``d`` given by its bit pattern."""
+    return make("const", (), (("bits", bits),), TensorType(d, ()))
+
+
+def number_bits(value: Any, d: DType) -> int:
+    """The bit pattern of ``value`` rounded once to ``d``."""
+    if isinstance(value, float) and d.bits >= 32 and d.is_float:
+        pattern = _float_bits(value, d.bits)
+        if pattern is not None:
+            return pattern
+    with np.errstate(all="ignore"):
+        array = np.asarray(value).astype(d.numpy)
+    return int.from_bytes(array.astype(array.dtype.newbyteorder("<")).tobytes(), "little")
+
+
+def _float_bits(value: float, width: int) -> int | None:
+    """The common case without an array: None where the value does not fit a float32."""
+    try:
+        raw = struct.pack("<d" if width == 64 else "<f", value)
+    except OverflowError:
+        return None
+    return int.from_bytes(raw, "little")
+
+
+def const_array(node: Node) -> np.ndarray[Any, np.dtype[Any]]:
+    """The value of a `const` as a 0-d array of its dtype."""
+    d = node.dtype
+    raw = int(node.attr("bits")).to_bytes(d.bits // 8, "little")
+    return np.frombuffer(raw, d.numpy.newbyteorder("<")).astype(d.numpy).reshape(())
