@@ -47,11 +47,10 @@ def test_every_public_name_resolves_and_is_listed() -> None:
         assert name in dir(fuseline)
 
 
-def test_every_error_class_is_public_and_refines_a_builtin() -> None:
+def test_every_error_refines_a_builtin() -> None:
     family = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.FuselineError)]
     assert len(family) > 5
     for error in family:
-        assert getattr(fuseline, error.__name__) is error
         if error is not errors.FuselineError:
             assert any(base.__module__ == "builtins" and base is not Exception for base in error.__mro__[:-3])
 

@@ -1,0 +1,119 @@
+"""``fuseline doctor``: what this machine offers, one line an item, each with what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from fuseline._version import __version__
+from fuseline.report.catalogue import resolve_language, text
+
+State = Literal["good", "limited", "broken"]
+MARKS: dict[State, str] = {"good": "✓", "limited": "–", "broken": "✗"}
+OPTIONAL_FEATURES = ("accuracy", "charts", "planner")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: ``state`` is ``limited`` where fuseline works with less, ``broken`` where it does not work."""
+
+    item: str
+    found: str
+    state: State = "good"
+    advice: str = ""
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")] = False,
+    lang: Annotated[str | None, typer.Option(help="Language, en or zh; the locale's unless given.")] = None,
+) -> int:
+    """Check what fuseline finds on this machine, and say what to do where something is missing.
+
+    The exit status is 1 where fuseline cannot work as it is.
+    """
+    language = resolve_language(lang)
+    checks = list(examine(language))
+    healthy = all(check.state != "broken" for check in checks)
+    if as_json:
+        facts = {"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in checks]}
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        _print_table(checks, healthy, language)
+    return 0 if healthy else 1
+
+
+def examine(language: str) -> Iterator[Check]:
+    """Every check, in the order in which they are printed; texts are in ``language``."""
+    yield _python()
+    yield _packages(language)
+    yield _optional_packages(language)
+
+
+def _python() -> Check:
+    return Check("python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+
+
+def _packages(language: str) -> Check:
+    versions = {name: _version(name) for name, feature in _requirements() if feature is None}
+    missing = [name for name, version in versions.items() if version is None]
+    if not missing:
+        return Check("packages", _listed(versions, language))
+    advice = text("doctor.advice.packages_missing", language, names=", ".join(missing))
+    return Check("packages", _listed(versions, language), "broken", advice)
+
+
+def _optional_packages(language: str) -> Check:
+    features = {name: feature for name, feature in _requirements() if feature in OPTIONAL_FEATURES}
+    versions = {name: _version(name) for name in features}
+    missing = [name for name, version in versions.items() if version is None]
+    if not missing:
+        return Check("optional_packages", _listed(versions, language))
+    extras = ",".join(sorted({str(features[name]) for name in missing}))
+    advice = text("doctor.advice.optional_packages_missing", language, names=", ".join(missing), extras=extras)
+    return Check("optional_packages", _listed(versions, language), "limited", advice)
+
+
+def _requirements() -> list[tuple[str, str | None]]:
+    """The packages that this distribution declares, each with the optional feature that asks for it, if one does."""
+    found: list[tuple[str, str | None]] = []
+    for line in importlib.metadata.requires("fuseline") or []:
+        name = re.match(r"[\w.-]+", line)
+        feature = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        if name:
+            found.append((name.group(), feature.group(1) if feature else None))
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _listed(versions: dict[str, str | None], language: str) -> str:
+    present = [f"{name} {version}" for name, version in versions.items() if version is not None]
+    return ", ".join(present) or text("doctor.found.nothing", language)
+
+
+def _print_table(checks: list[Check], healthy: bool, language: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=text("doctor.title", language, version=__version__), title_justify="left", box=None)
+    table.add_column()
+    for heading in ("item", "found", "advice"):
+        table.add_column(text(f"doctor.heading.{heading}", language), overflow="fold")
+    for check in checks:
+        table.add_row(MARKS[check.state], text(f"doctor.item.{check.item}", language), check.found, check.advice)
+    console = Console(markup=False, highlight=False, emoji=False)
+    console.print(table)
+    console.print(text("doctor.healthy" if healthy else "doctor.unhealthy", language))
