@@ -42,6 +42,10 @@ class LimitError(FuselineError, ValueError):
     """A stated size limit was exceeded."""
 
 
+class LiteralError(FuselineError, ArithmeticError, ValueError):
+    """A number in a program that its operation or dtype does not admit."""
+
+
 class VerifyError(FuselineError, ValueError):
     """A graph or plan that breaks its own rules: a defect in whatever made it."""
 
@@ -52,6 +56,10 @@ class TextFormError(FuselineError, ValueError):
 
 class UnitError(FuselineError, ValueError):
     """A size, rate or time that cannot be read."""
+
+
+class DataFileError(FuselineError, ValueError):
+    """A data file (devices, rows of measurements) that breaks its format; the message names the file and the place."""
 
 
 class UnknownNameError(FuselineError, LookupError):

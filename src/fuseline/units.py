@@ -92,7 +92,7 @@ class Quantity:
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _PREFIX = {**_DECIMAL, **_BINARY}
-_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12}
+_PARTS = {"": 1.0, "m": 1e3, "u": 1e6, "µ": 1e6, "μ": 1e6, "n": 1e9, "p": 1e12}  # divided by: 2.5 us is 2.5e-6 exactly
 _TIME = {"min": 60.0, "h": 3600.0}
 
 _NUMBER = r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?"
@@ -199,12 +199,11 @@ def parse_time_s(text: str) -> float:
     """A time in seconds from ``140.2 µs``, ``140us``, ``2 ms``, ``3 s``, ``5 min``; the unit is required."""
     number, unit = _split(str(text), "a time", "140.2 us, 2 ms or 3 s")
     if unit in _TIME:
-        factor = _TIME[unit]
-    elif unit.endswith("s") and unit[:-1] in _SMALL:
-        factor = _SMALL[unit[:-1]]
+        value = _finite(number, str(text)) * _TIME[unit]
+    elif unit.endswith("s") and unit[:-1] in _PARTS:
+        value = _finite(number, str(text)) / _PARTS[unit[:-1]]
     else:
         raise UnitError(f"a time needs a unit (s, ms, us, ns, min, h), and {text!r} has {unit or 'none'!r}")
-    value = _finite(number, str(text)) * factor
     if value < 0:
         raise UnitError(f"a time cannot be negative: {text!r}")
     return value

@@ -98,7 +98,7 @@ def test_decimal_and_binary_sizes_differ():
 
 
 def test_a_time_needs_its_unit():
-    assert parse_time_s("140.2 µs") == parse_time_s("140.2us") == parse_time_s("140.2 μs") == pytest.approx(140.2e-6)
+    assert parse_time_s("140.2 µs") == parse_time_s("140.2us") == parse_time_s("140.2 μs") == 140.2e-6
     assert parse_time_s("2 ms") == 0.002
     assert parse_time_s("5 min") == 300
     for bad in ("5", "5 parsecs", "-1 s", "us", "1e999 s"):

@@ -1,0 +1,71 @@
+"""The file in which a measured host is kept: a device file in the user's cache folder, private to the user."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import stat
+from pathlib import Path
+
+from fuseline.errors import DataFileError
+from fuseline.machine.device import Device
+from fuseline.machine.files import load_device_file
+
+
+def cache_folder() -> Path:
+    """``FUSELINE_CACHE_DIR``, or the folder for caches that the platform gives this user."""
+    chosen = os.environ.get("FUSELINE_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("fuseline", appauthor=False))
+
+
+def host_file() -> Path:
+    """The device file of this host; the name holds the machine's identity, so that a shared home keeps hosts apart."""
+    identity = "\0".join((platform.node(), platform.machine(), platform.system(), str(os.cpu_count())))
+    return cache_folder() / f"host-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.toml"
+
+
+def load_host() -> Device | None:
+    """This host as it was last measured, or ``None``.
+
+    A file that others could have written, or that no longer reads, is the same as none: measuring again replaces it.
+    """
+    path = host_file()
+    if not _is_private(path):
+        return None
+    try:
+        found = load_device_file(path)
+    except DataFileError:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _is_private(path: Path) -> bool:
+    """Whether ``path`` is a plain file that this user owns and nobody else may write."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return stat.S_ISREG(status.st_mode) and mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def save_host(text: str) -> Path:
+    """Writes the device file of this host (owner-only folder, whole or not at all) and returns its path."""
+    import tempfile
+
+    path = host_file()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".host-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path

@@ -1,0 +1,138 @@
+"""Device files are read strictly: every mistake names the file, the place and what is allowed."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuseline.errors import DataFileError
+from fuseline.machine import database, device, load_device_file, parse_device_text
+from fuseline.machine.host import host_file, load_host, save_host
+
+GOOD = """
+format = 1
+[sources]
+sheet = "ACME datasheet, page 3"
+[[device]]
+name = "acme-1"
+title = "ACME One"
+aliases = ["acme one 16GB"]
+source = "sheet"
+confidence = "medium"
+cores = 4
+launch_latency = { value = "2.5 us", kind = "measured" }
+[device.pipes.matrix]
+"f16/f32" = "10 TFLOPS"
+i8 = ["40 TOPS", { value = "30 TOPS", kind = "achievable" }]
+unsupported = ["fp4"]
+[device.memories.hbm]
+bandwidth = "1 TB/s"
+size = "16 GB"
+[device.links.bus]
+bandwidth_per_direction = "25 GB/s"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_user_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("FUSELINE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_a_user_file_adds_a_machine_like_any_other(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    acme = device("ACME one 16gb", device_files=[path])
+    assert acme.name == "acme-1"
+    assert acme.pipe("matrix").peak("f16").value == 10e12
+    assert acme.pipe("matrix").peak("i8", kind="achievable").value == 30e12
+    assert acme.memory("hbm").bandwidth.source.document == "ACME datasheet, page 3"
+    assert acme.launch_latency.value == 2.5e-6
+    assert acme.link("bus").bandwidth_per_direction.value == 25e9
+
+
+def test_the_configuration_folder_is_read_and_a_given_file_wins(tmp_path, monkeypatch):
+    folder = tmp_path / "config" / "fuseline"
+    folder.mkdir(parents=True)
+    (folder / "devices.toml").write_text(GOOD)
+    assert device("acme-1").cores == 4
+    other = tmp_path / "other.toml"
+    other.write_text(GOOD.replace("cores = 4", "cores = 8"))
+    assert device("acme-1", [other]).cores == 8
+    assert device("h100-sxm").name == "h100-sxm"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("format = 1", "format = 2", "format = 1 is needed"),
+        ("format = 1", "", "format = 1 is needed"),
+        ("cores = 4", "coers = 4", "did you mean 'cores'"),
+        ("cores = 4", "cores = -4", "positive whole number"),
+        ("cores = 4", 'cores = "4"', "positive whole number"),
+        ('bandwidth = "1 TB/s"', 'bandwidth = "1 TB"', "hbm.bandwidth: unknown unit"),
+        ('bandwidth = "1 TB/s"', 'bandwidth = "1 TFLOPS"', "where B/s is needed"),
+        ('bandwidth = "1 TB/s"', "bandwidth = 1e12", "written with its unit"),
+        ('bandwidth = "1 TB/s"', 'bandwidth = "0 TB/s"', "must be positive"),
+        ('size = "16 GB"', 'capacity = "16 GB"', "unknown key 'capacity'"),
+        ('"f16/f32" = "10 TFLOPS"', 'f61 = "10 TFLOPS"', "unknown dtype"),
+        ('"f16/f32" = "10 TFLOPS"', 'f16 = "10 TOPS"', "where FLOP/s is needed"),
+        ('i8 = ["40 TOPS"', 'i8 = ["40 TFLOPS"', "where OP/s is needed"),
+        ('kind = "measured"', 'kind = "guessed"', "unknown kind 'guessed'"),
+        ('confidence = "medium"', 'confidence = "sure"', "unknown confidence"),
+        ('name = "acme-1"', "", "name: a text is needed, found nothing"),
+        ("[device.memories.hbm]", "[device.memory.hbm]", "unknown key 'memory'"),
+        ("[[device]]", "[device]", "array of tables"),
+        ("format = 1", "format = 1\n[", "not TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(old, new, complaint):
+    assert old in GOOD
+    with pytest.raises(DataFileError, match=r"mine\.toml") as caught:
+        parse_device_text(GOOD.replace(old, new, 1), "mine.toml")
+    assert complaint in str(caught.value)
+
+
+def test_a_missing_or_unreadable_file_is_an_error_not_a_crash(tmp_path):
+    with pytest.raises(DataFileError, match="cannot be read"):
+        load_device_file(tmp_path / "none.toml")
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataFileError, match="not UTF-8"):
+        load_device_file(binary)
+    twice = tmp_path / "twice.toml"
+    twice.write_text(GOOD + GOOD.split('page 3"', 1)[1])
+    with pytest.raises(DataFileError, match="used twice"):
+        database([twice])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_is_a_device_file_or_a_clear_error(text):
+    try:
+        parse_device_text(text, "mine.toml")
+    except DataFileError as error:
+        assert str(error).startswith("mine.toml")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(GOOD) - 1), st.integers(0, 30), st.text(max_size=4))
+def test_any_damage_to_a_good_file_is_read_or_refused(start, length, patch):
+    try:
+        parse_device_text(GOOD[:start] + patch + GOOD[start + length :], "mine.toml")
+    except DataFileError as error:
+        assert str(error).startswith("mine.toml")
+
+
+def test_a_measured_host_is_a_machine_and_its_file_is_private():
+    assert load_host() is None
+    path = save_host(GOOD.replace("acme-1", "host"))
+    assert path == host_file()
+    assert os.stat(path.parent).st_mode & 0o777 == 0o700
+    assert device("host").cores == 4
+    path.chmod(0o666)
+    assert load_host() is None
+    path.chmod(0o600)
+    path.write_text("not a device file")
+    assert load_host() is None
