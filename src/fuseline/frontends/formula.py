@@ -1,0 +1,382 @@
+"""Formula text to an untyped `Program`.
+
+`formula.lark` is the language; the actions here build interned nodes as the parser reduces, so a text of 100,000 terms
+or 10,000 parentheses needs neither a tree nor recursion. What the grammar does not say cannot be expressed.
+"""
+
+from __future__ import annotations
+
+import keyword
+import threading
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..errors import FormulaError, nearest
+from ..ir.dtype import DTYPES, dtype
+from ..ir.node import Attrs, Node, literal, make
+from ..ir.program import Declaration, Program
+from ..ir.size import Dim, named
+from ..ops import INFIX, OPERATIONS, SPELLINGS
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+MAX_TEXT_BYTES = 16 * 2**20
+MAX_NODES = 1_000_000
+MAX_NUMBER_CHARACTERS = 1_000
+RESERVED_INPUTS = frozenset({"out", "where", "dtype", "casting"})
+
+_CONSTANTS = {"pi": 3.141592653589793, "e": 2.718281828459045, "inf": float("inf"), "nan": float("nan")}
+_CASTS = {spelling: d for d in DTYPES.values() if d.bits >= 8 for spelling in (d.name, d.numpy_name)}
+_PYTHON_ONLY = frozenset(keyword.kwlist) - {"True", "False", "None"}
+_ADVICE = {
+    "and": "use & between comparisons, as in (a < b) & (b < c)",
+    "or": "use | between comparisons, as in (a < b) | (b < c)",
+    "not": "use ~ on a comparison, as in ~(a < b)",
+    "if": "use where(condition, a, b)",
+    "else": "use where(condition, a, b)",
+}
+
+
+def parse_formula(text: str) -> Program:
+    """The program of a formula text; `FormulaError` with line, column and caret for anything that is not one."""
+    if not isinstance(text, str):
+        raise FormulaError(f"a formula is a text, not {type(text).__name__}")
+    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
+        raise FormulaError(f"the formula is longer than {MAX_TEXT_BYTES // 2**20} MiB")
+    actions = _Actions(text)
+    _parse(text, actions)
+    return actions.program()
+
+
+class _Parsing(threading.local):
+    """The actions of the text this thread is reading: the parser itself is built once and shared."""
+
+    actions: _Actions
+
+
+_parsing = _Parsing()
+
+
+def _parse(text: str, actions: _Actions) -> None:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
+
+    outer = getattr(_parsing, "actions", None)
+    _parsing.actions = actions
+    try:
+        _parser().parse(text)
+    except UnexpectedToken as error:
+        actions.refuse_token(error.token)
+    except UnexpectedCharacters as error:
+        actions.refuse_character(error.pos_in_stream, error.line, error.column)
+    except VisitError as error:
+        raise error.orig_exc from None
+    finally:
+        if outer is not None:
+            _parsing.actions = outer
+        else:
+            del _parsing.actions
+
+
+class _NewlinesInParentheses:
+    """Drops line ends inside brackets, as Python does."""
+
+    always_accept = ("_NEWLINE",)
+
+    def process(self, stream: Any) -> Any:
+        depth = 0
+        for token in stream:
+            if token.type in ("LPAR", "LSQB"):
+                depth += 1
+            elif token.type in ("RPAR", "RSQB"):
+                depth -= 1
+            if depth <= 0 or token.type != "_NEWLINE":
+                yield token
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark, Transformer
+
+    def forward(name: str) -> Any:
+        return lambda _self, children: getattr(_parsing.actions, name)(*children)
+
+    rules = ("bind", "declare", "bare", "shape", "dim", "expression", "compare", "binary", "prefix")
+    leaves = ("name", "number", "call", "keyword", "program")
+    actions = type("FormulaActions", (Transformer,), {rule: forward(rule) for rule in (*rules, *leaves)})
+    grammar = resources.files(__package__).joinpath("formula.lark").read_text(encoding="utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        start="program",
+        transformer=actions(visit_tokens=False),
+        postlex=_NewlinesInParentheses(),
+        maybe_placeholders=False,
+    )
+
+
+@dataclass(slots=True)
+class _Binding:
+    node: Node
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A comparison that may go on: ``a < b < c`` means ``(a < b) & (b < c)``."""
+
+    node: Node
+    last: Node
+
+
+@dataclass(slots=True)
+class _Keyword:
+    name: Token
+    value: int | bool | None
+
+
+@dataclass(slots=True)
+class _Actions:
+    """What each grammar rule does. Values are nodes; names resolve to their latest binding, else to an input."""
+
+    text: str
+    inputs: dict[str, Declaration] = field(default_factory=dict)
+    bindings: dict[str, _Binding] = field(default_factory=dict)
+    nodes: dict[Node, tuple[int, int]] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    bare_statement: Token | None = None
+    ended_bare: bool = False
+    count: int = 0
+
+    # ── statements ──
+
+    def bind(self, name: Token, value: Node) -> None:
+        self.refuse_after_bare(name)
+        if not name.isidentifier() or str(name) in _PYTHON_ONLY or str(name) in ("True", "False", "None"):
+            self.fail(f"{str(name)!r} cannot be the name of a value", name)
+        if str(name).startswith("_"):
+            self.fail("a name that is bound starts with a letter, since it may become an output's name", name)
+        self.set_binding(str(name), value)
+
+    def set_binding(self, name: str, value: Node) -> None:
+        if not value.is_source and value not in self.names:
+            unique, n = name, 1
+            while unique in self.taken or unique in self.inputs:
+                unique, n = f"{name}.{n}", n + 1
+            self.taken.add(unique)
+            self.names[value] = unique
+        self.bindings[name] = _Binding(value)
+
+    def declare(self, name: Token, kind: Token, shape: tuple[Dim, ...] | None = None) -> None:
+        self.refuse_after_bare(name)
+        if str(name) in self.bindings:
+            self.fail(f"{name} is a value by now; declare it before it is bound", name)
+        if str(kind) not in _CASTS:
+            near = nearest(str(kind), _CASTS)
+            self.fail(f"{kind} is not a dtype", kind, f"did you mean {' or '.join(near)}?" if near else "")
+        known = self.inputs.get(str(name))
+        if known is not None and known.dtype is not None:
+            self.fail(f"{name} is declared twice", name)
+        self.check_input(name)
+        self.inputs[str(name)] = Declaration(str(name), dtype(str(kind)), shape)
+
+    def shape(self, *dims: Dim) -> tuple[Dim, ...]:
+        return dims
+
+    def dim(self, token: Token) -> Dim:
+        if token.type == "NAME":
+            return named(str(token))
+        value = self.number_value(token)
+        if not isinstance(value, int):
+            self.fail("a dimension is a name or a whole number", token)
+        return value
+
+    def bare(self, value: Node) -> None:
+        if self.ended_bare:
+            self.fail("only the last statement may be an expression without a name", None)
+        self.set_binding("out", value)
+        self.ended_bare = True
+
+    def refuse_after_bare(self, token: Token) -> None:
+        if self.ended_bare:
+            self.fail("only the last statement may be an expression without a name; give the one before a name", token)
+
+    # ── expressions ──
+
+    def expression(self, value: Node | _Chain) -> Node:
+        return value.node if isinstance(value, _Chain) else value
+
+    def compare(self, left: Node | _Chain, sign: Token, right: Node) -> _Chain:
+        if isinstance(left, _Chain):
+            step = self.made(INFIX[sign], (left.last, right), sign)
+            return _Chain(self.made("and", (left.node, step), sign), right)
+        return _Chain(self.made(INFIX[sign], (left, right), sign), right)
+
+    def binary(self, left: Node, sign: Token, right: Node) -> Node:
+        return self.made(INFIX[sign], (left, right), sign)
+
+    def prefix(self, sign: Token, value: Node) -> Node:
+        if sign == "+":
+            return value
+        return self.made("neg" if sign == "-" else "invert", (value,), sign)
+
+    def name(self, token: Token) -> Node:
+        name = str(token)
+        binding = self.bindings.get(name)
+        if binding is not None:
+            binding.read = True
+            return binding.node
+        if name not in self.inputs:
+            if name in _CONSTANTS:
+                return literal(_CONSTANTS[name])
+            if name in ("True", "False"):
+                return literal(name == "True")
+            self.check_input(token)
+            self.inputs[name] = Declaration(name)
+        return make("input", (), (("name", name),))
+
+    def check_input(self, token: Token) -> None:
+        name = str(token)
+        if name in _PYTHON_ONLY or name == "None":
+            self.fail(f"{name!r} is not part of the formula language", token, _ADVICE.get(name, ""))
+        if name in RESERVED_INPUTS:
+            self.fail(f"{name!r} cannot be the name of an input: calls use it as an option", token)
+        if name in SPELLINGS and name not in self.inputs and self.following(token) != ":":
+            self.fail(f"{name} is a function; call it, as in {name}(x)", token)
+        if not name.isidentifier():
+            self.fail(f"{name!r} is not a name", token)
+
+    def following(self, token: Token) -> str:
+        """The first character after a token."""
+        return self.text[token.end_pos or 0 :][:64].lstrip()[:1]
+
+    def number(self, token: Token) -> Node:
+        return literal(self.number_value(token))
+
+    def number_value(self, token: Token) -> int | float:
+        text = str(token)
+        if len(text) > MAX_NUMBER_CHARACTERS:
+            self.fail(f"a number of more than {MAX_NUMBER_CHARACTERS} characters", token)
+        try:
+            if text[:2].lower() in ("0x", "0b", "0o") or not set(text) & set(".eE"):
+                return int(text, 0)
+            return float(text)
+        except ValueError:
+            self.fail(f"{text!r} is not a number as Python writes them", token)
+
+    def keyword(self, name: Token, *value: Token) -> _Keyword:
+        known: dict[str, int | bool | None] = {"True": True, "False": False, "None": None}
+        last = value[-1]
+        if last.type == "NAME":
+            if str(last) not in known:
+                self.fail(f"the option {name} takes a number, True, False or None", last)
+            return _Keyword(name, known[str(last)])
+        number = self.number_value(last)
+        if not isinstance(number, int):
+            self.fail(f"the option {name} takes a whole number", last)
+        return _Keyword(name, -number if len(value) > 1 else number)
+
+    def call(self, name: Token, *arguments: Node | _Keyword) -> Node:
+        function = str(name)
+        positional = tuple(a for a in arguments if isinstance(a, Node))
+        options = [a for a in arguments if isinstance(a, _Keyword)]
+        if function in _CASTS:
+            self.check_count(name, 1, len(positional), options)
+            return self.made("cast", positional, name, (("dtype", _CASTS[function]),))
+        if function not in SPELLINGS:
+            near = nearest(function, [*SPELLINGS, *_CASTS])
+            self.fail(f"no function is called {function!r}", name, f"did you mean {' or '.join(near)}?" if near else "")
+        row = OPERATIONS[SPELLINGS[function]]
+        if row.index_rule == "reduction":
+            return self.reduction(row.name, name, positional, options)
+        self.check_count(name, row.arity, len(positional), options)
+        return self.made(row.name, positional, name)
+
+    def check_count(self, name: Token, wanted: int, given: int, options: list[_Keyword]) -> None:
+        if options:
+            self.fail(f"{name} has no option {options[0].name}", options[0].name)
+        if wanted != given:
+            self.fail(f"{name} takes {wanted} argument{'s' * (wanted != 1)}, not {given}", name)
+
+    def reduction(self, op: str, name: Token, positional: tuple[Node, ...], options: list[_Keyword]) -> Node:
+        """``op(x, axis, keepdims=True)``: a named axis stays, as length 1, so that the result meets its operand."""
+        chosen: dict[str, int | bool | None] = {}
+        for option in options:
+            if str(option.name) not in ("axis", "keepdims") or str(option.name) in chosen:
+                self.fail(f"{name} takes axis= and keepdims= once each", option.name)
+            chosen[str(option.name)] = option.value
+        if len(positional) == 2 and "axis" not in chosen:
+            chosen["axis"] = self.axis_value(name, positional[1])
+        elif len(positional) != 1:
+            self.fail(f"{name} takes an array and an axis; for two arrays use minimum or maximum", name)
+        axis = chosen.get("axis")
+        keep = bool(chosen.get("keepdims", axis is not None))
+        axes = None if axis is None else (int(axis),)
+        return self.made(op, positional[:1], name, (("axes", axes), ("keepdims", keep)))
+
+    def axis_value(self, name: Token, node: Node) -> int:
+        sign = -1 if node.op == "neg" else 1
+        inner = node.args[0] if node.op == "neg" else node
+        kind, value = inner.attr("value", ("", 0)) if inner.op == "literal" else ("", 0)
+        if kind != "int":
+            self.fail(
+                f"{name}'s second argument is an axis, a whole number; for two arrays use minimum or maximum", name
+            )
+        self.nodes.pop(node, None)
+        return sign * int(value)
+
+    def made(self, op: str, args: tuple[Node, ...], token: Token, attrs: Attrs = ()) -> Node:
+        node = make(op, args, attrs)
+        if node not in self.nodes:
+            self.nodes[node] = (token.line or 0, token.column or 0)
+            if len(self.nodes) > MAX_NODES:
+                self.fail(f"the program has more than {MAX_NODES:,} operations", token)
+        return node
+
+    # ── the result and its refusals ──
+
+    def program(self, *_: object) -> Program:
+        if not self.bindings:
+            raise FormulaError("the formula is empty: it computes nothing", source=self.text)
+        outputs = tuple((name, b.node) for name, b in self.bindings.items() if not b.read)
+        bindings = {name: b.node for name, b in self.bindings.items()}
+        inputs = tuple(self.inputs.values())
+        return Program(self.text, inputs, tuple(self.nodes), outputs, self.names, bindings, self.nodes)
+
+    def fail(self, message: str, token: Token | None, hint: str = "") -> NoReturn:
+        line, column = (token.line or 0, token.column or 0) if token is not None else (0, 0)
+        raise FormulaError(message, source=self.text, line=line, column=column, hint=hint)
+
+    def refuse_token(self, token: Token) -> NoReturn:
+        if token.type == "$END" or token.line is None or token.line < 1:
+            lines = self.text.splitlines() or [""]
+            raise FormulaError(
+                "the formula ends in the middle of an expression",
+                source=self.text, line=len(lines), column=len(lines[-1]) + 1,
+            )  # fmt: skip
+        word = str(token)
+        if token.type == "_NEWLINE":
+            self.fail("the line ends in the middle of an expression", token)
+        hint = _ADVICE.get(word, "")
+        if word == "=":
+            hint = "write name = expression; to compare use =="
+        elif word == "(":
+            hint = "only functions can be called; * is needed between factors"
+        elif word == "[":
+            hint = "there are no subscripts; slice the arrays before the call"
+        self.fail(f"{word!r} is not expected here", token, hint)
+
+    def refuse_character(self, position: int, line: int, column: int) -> NoReturn:
+        character = self.text[position : position + 1]
+        hint = ""
+        if character == ".":
+            hint = "there are no attributes: write exp(x), not np.exp(x), and 0.5 for np.float64(0.5)"
+        elif character in "'\"":
+            hint = "there are no strings"
+        raise FormulaError(
+            f"{character!r} is not part of the formula language",
+            source=self.text, line=line, column=column, hint=hint,
+        )  # fmt: skip

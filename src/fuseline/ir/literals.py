@@ -1,0 +1,117 @@
+"""Arithmetic among the numbers of a program, before they meet an array.
+
+Floats are IEEE doubles (division by zero gives an infinity); integers are exact within a limit; the result is rounded
+once, to the dtype of the array it finally meets.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import LiteralError, TypeRuleError
+from ..ops import OPERATIONS
+from .dtype import BOOL, F64, I64, DType
+from .node import Node, Number, const
+
+MAX_INTEGER_BITS = 4096
+
+_EXACT: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "abs": operator.abs,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "shl": operator.lshift,
+    "shr": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "invert": operator.invert,
+    "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
+    "minimum": min, "maximum": max, "floor": int, "ceil": int, "trunc": int, "round": int, "square": lambda a: a * a,
+}  # fmt: skip
+
+
+def evaluate_literals(op: str, values: Sequence[Number]) -> Number:
+    """``op`` on Python numbers; `LiteralError` where there is no value, `TypeRuleError` where there is no such loop."""
+    if op == "where":
+        return values[1] if values[0] else values[2]
+    exact = _EXACT.get(op)
+    if exact is not None and all(isinstance(v, int) for v in values):
+        return _exactly(op, exact, values)
+    row = OPERATIONS[op]
+    if row.meaning is None or row.index_rule != "elementwise":
+        raise TypeRuleError(f"{op} of a number: it takes an array")
+    if row.type_rule in ("bitwise", "shift"):
+        raise TypeRuleError(f"{op} ({row.infix}) takes integers, not {' and '.join(map(str, values))}")
+    with np.errstate(all="ignore"):
+        result = row.meaning(*(np.asarray(_as_double(v)) for v in values))
+    return bool(result) if np.asarray(result).dtype == np.bool_ else float(result)
+
+
+def _exactly(op: str, exact: Callable[..., Any], values: Sequence[Any]) -> Number:
+    boolean = all(isinstance(v, bool) for v in values)
+    if boolean and op in ("sub", "neg"):
+        raise TypeRuleError(f"{op} does not accept bool; use ^ or ~")
+    if op == "invert" and boolean:
+        return not values[0]
+    if op in ("floordiv", "mod") and values[1] == 0:
+        raise LiteralError(f"integer division by zero: {values[0]} {OPERATIONS[op].infix} 0")
+    if op == "pow" and values[1] < 0:
+        return evaluate_literals("pow", [float(values[0]), float(values[1])])
+    if op in ("shl", "shr") and values[1] < 0:
+        raise LiteralError(f"negative shift count: {values[1]}")
+    if _result_bits(op, values) > MAX_INTEGER_BITS:
+        raise LiteralError(f"an integer of more than {MAX_INTEGER_BITS} bits; write it as a float")
+    result = exact(*values)
+    return bool(result) if boolean and op in ("add", "mul") else result
+
+
+def _result_bits(op: str, values: Sequence[int]) -> int:
+    bits = [abs(v).bit_length() for v in values]
+    match op:
+        case "pow":
+            return bits[0] * values[1]
+        case "shl":
+            return bits[0] + values[1]
+        case "mul" | "square":
+            return sum(bits) * (2 if op == "square" else 1)
+    return max(bits) + 1
+
+
+def _as_double(value: Number) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def default_dtype(value: Number) -> DType:
+    """The dtype of a number that meets no array: NumPy's defaults."""
+    return BOOL if isinstance(value, bool) else I64 if isinstance(value, int) else F64
+
+
+def meeting_dtype(value: Number, arrays: DType | None) -> DType:
+    """The dtype a number takes beside arrays whose common dtype is ``arrays`` (NEP 50)."""
+    default = default_dtype(value)
+    if arrays is None or default is BOOL:
+        return default
+    if isinstance(value, float):
+        return arrays if arrays.is_float else F64
+    return I64 if arrays is BOOL else arrays
+
+
+def number_const(value: Number, d: DType) -> Node:
+    """``value`` as a constant of dtype ``d``; `LiteralError` for an integer outside an integer dtype's range."""
+    if d.is_integer and not in_range(value, d):
+        low, high = limits(d)
+        raise LiteralError(f"the number {value} does not fit {d} ({low} … {high}); cast the array to a wider dtype")
+    return const(_as_double(value) if d.is_float and isinstance(value, int) and abs(value) >= 2**63 else value, d)
+
+
+def limits(d: DType) -> tuple[int, int]:
+    """The smallest and the largest value of an integer dtype."""
+    info = np.iinfo(d.numpy)
+    return int(info.min), int(info.max)
+
+
+def in_range(value: Number, d: DType) -> bool:
+    """Whether an integer dtype holds ``value``."""
+    low, high = limits(d)
+    return low <= value <= high

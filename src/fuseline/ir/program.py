@@ -1,0 +1,192 @@
+"""An untyped program, as a front end reads it, and its specialisation to dtypes and shapes.
+
+A `Program` is nodes without types. `specialise` walks it once: numbers fold among themselves, take the dtype of the
+array they meet, and every instruction gets the type that NumPy would give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import FuselineError, LiteralError, UnknownNameError, located, source_line
+from ..ops import OPERATIONS, operation
+from .dtype import BOOL, DType, promote
+from .graph import Graph
+from .infer import tensor_type
+from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
+from .node import Attrs, Node, Number, literal_value, make
+from .size import Shape
+from .types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a program says of an input; None where it leaves it to the caller."""
+
+    name: str
+    dtype: DType | None = None
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Untyped nodes in program order. ``locations`` are (line, column) pairs from 1 into ``source``."""
+
+    source: str
+    inputs: tuple[Declaration, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[tuple[str, Node], ...]
+    names: Mapping[Node, str] = field(default_factory=dict)
+    bindings: Mapping[str, Node] = field(default_factory=dict)
+    """Every name's last value, for choosing other outputs."""
+    locations: Mapping[Node, tuple[int, int]] = field(default_factory=dict)
+
+    def with_outputs(self, names: Sequence[str]) -> Program:
+        """The same program with the named values as outputs; `UnknownNameError` for a name that no statement binds."""
+        unknown = [n for n in names if n not in self.bindings]
+        if unknown or not names:
+            asked = ", ".join(unknown) or "none"
+            raise UnknownNameError(f"outputs asked for: {asked}; the program binds {', '.join(self.bindings)}")
+        outputs = tuple((n, self.bindings[n]) for n in dict.fromkeys(names))
+        return Program(self.source, self.inputs, self.nodes, outputs, self.names, self.bindings, self.locations)
+
+
+def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
+    """The typed graph for inputs of these types, before any pass.
+
+    Raises the error of the rule that is broken, with the line, the column and a caret.
+    """
+    work = _Specialisation(program, types)
+    for node in program.nodes:
+        try:
+            work.values[node] = work.instruction(node)
+        except FuselineError as error:
+            raise _with_location(error, program, node) from None
+    return work.graph()
+
+
+class _Specialisation:
+    def __init__(self, program: Program, types: Mapping[str, TensorType]) -> None:
+        self.program = program
+        self.values: dict[Node, Node | Number] = {}
+        self.inputs: list[Node] = []
+        self.nodes: dict[Node, None] = {}
+        self.names: dict[Node, str] = {}
+        for declared in program.inputs:
+            typed = make("input", (), (("name", declared.name),), types[declared.name])
+            self.values[make("input", (), (("name", declared.name),))] = typed
+            self.inputs.append(typed)
+
+    def value(self, node: Node) -> Node | Number:
+        return literal_value(node) if node.op == "literal" else self.values.get(node, node)
+
+    def instruction(self, node: Node) -> Node | Number:
+        row = operation(node.op)
+        operands = [self.value(a) for a in node.args]
+        numbers = [v for v in operands if not isinstance(v, Node)]
+        if row.type_rule == "cast":
+            return self.typed(node, (self.as_node(operands[0]),), node.attrs)
+        if len(numbers) == len(operands) and row.index_rule == "elementwise":
+            return evaluate_literals(node.op, numbers)
+        attrs = node.attrs
+        args = self.met(node.op, operands) if numbers else tuple(v for v in operands if isinstance(v, Node))
+        if row.type_rule == "compare" and numbers:
+            return self.comparison(node, args, operands)
+        return self.typed(node, args, attrs)
+
+    def as_node(self, value: Node | Number) -> Node:
+        return value if isinstance(value, Node) else number_const(value, default_dtype(value))
+
+    def met(self, op: str, operands: Sequence[Node | Number]) -> tuple[Node, ...]:
+        """Numbers converted to the dtype of the arrays beside them; None of them is left untyped."""
+        group = operands[1:] if op == "where" else operands
+        common: DType | None = None
+        for v in group:
+            if isinstance(v, Node):
+                common = v.dtype if common is None else promote(common, v.dtype)
+        # Two bare numbers that choose between each other settle on a dtype together: the wider kind.
+        for v in group:
+            if not isinstance(v, Node):
+                common = meeting_dtype(v, common)
+        if op == "pow" and isinstance(operands[0], Node) and not isinstance(operands[1], Node):
+            self.check_exponent(operands[0].dtype, operands[1])
+        row = OPERATIONS[op]
+        result = []
+        for i, v in enumerate(operands):
+            if isinstance(v, Node):
+                result.append(v)
+            elif op == "where" and i == 0:
+                result.append(number_const(bool(v), BOOL))
+            else:
+                assert common is not None
+                fits = row.type_rule != "compare" or not common.is_integer or in_range(v, common)
+                result.append(number_const(v if fits else limits(common)[v > 0], common))
+        return tuple(result)
+
+    @staticmethod
+    def check_exponent(base: DType, exponent: Number) -> None:
+        if not base.is_float and isinstance(exponent, int) and exponent < 0:
+            raise LiteralError(f"{base} to the power {exponent}: integers have no negative powers; use x**{exponent}.0")
+
+    def comparison(self, node: Node, args: tuple[Node, ...], operands: Sequence[Node | Number]) -> Node:
+        """A number outside the array's integer range still compares as the number it is."""
+        outside = [i for i, v in enumerate(operands) if not isinstance(v, Node) and self.outside(v, args[i].dtype)]
+        if not outside:
+            return self.typed(node, args, node.attrs)
+        number = operands[outside[0]]
+        assert not isinstance(number, Node)
+        left_is_smaller = (number > 0) == (outside[0] == 1)
+        truth = {"lt": left_is_smaller, "le": left_is_smaller, "gt": not left_is_smaller, "ge": not left_is_smaller}
+        array = args[1 - outside[0]]
+        always = truth.get(node.op, node.op == "ne")
+        # `x == x` on integers is true everywhere, with the array's shape.
+        return self.made("eq" if always else "ne", (array, array), (), node)
+
+    @staticmethod
+    def outside(value: Number, d: DType) -> bool:
+        return d.is_integer and not in_range(value, d)
+
+    def typed(self, node: Node, args: tuple[Node, ...], attrs: Attrs) -> Node:
+        return self.made(node.op, args, attrs, node)
+
+    def made(self, op: str, args: tuple[Node, ...], attrs: Attrs, origin: Node) -> Node:
+        labels = [self.label(a) for a in args]
+        typed = make(op, args, attrs, tensor_type(op, [a.tensor for a in args], attrs, labels))
+        self.nodes.setdefault(typed)
+        if origin in self.program.names:
+            self.names.setdefault(typed, self.program.names[origin])
+        return typed
+
+    def label(self, node: Node) -> str:
+        if node.op == "input":
+            return str(node.attr("name"))
+        return self.names.get(node) or (f"the result of {node.op}" if node.op != "const" else "a number")
+
+    def graph(self) -> Graph:
+        outputs = [(name, self.as_node(self.value(node))) for name, node in self.program.outputs]
+        return Graph(self.inputs, outputs, self.nodes, self.names)
+
+
+def _with_location(error: FuselineError, program: Program, node: Node) -> FuselineError:
+    line, column = program.locations.get(node, (0, 0))
+    if not line:
+        return error
+    return type(error)(located(str(error), source_line(program.source, line), line, column))
+
+
+def input_types(
+    program: Program,
+    dtype: DType,
+    shape: Shape | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, TensorType]:
+    """Types for every input: declared ones as declared, the others of ``dtype`` and ``shape``; ``sizes`` bind names."""
+    result = {}
+    for d in program.inputs:
+        dims: Any = d.shape if d.shape is not None else shape
+        if sizes and dims is not None:
+            dims = tuple(sizes.get(str(x), x) for x in dims)
+        result[d.name] = TensorType(d.dtype or dtype, dims)
+    return result
