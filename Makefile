@@ -34,7 +34,7 @@ test: lint
 	$(BIN)/pytest -n $(JOBS)
 
 test-full: lint
-	$(BIN)/pytest -n $(JOBS) -m "long or not long"
+	$(BIN)/pytest -n $(JOBS) -m "long or not long" --hypothesis-profile=search
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
