@@ -1,0 +1,13 @@
+"""Dead code: instructions that no output depends on. Inputs stay, because they are the program's signature."""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph, topological
+
+
+def eliminate_dead_code(graph: Graph) -> Graph:
+    """The graph without unused instructions, the others in their order."""
+    needed = set(topological(graph.output_nodes))
+    nodes = [n for n in graph.nodes if n in needed]
+    names = {n: name for n, name in graph.names.items() if n in needed}
+    return graph if len(nodes) == len(graph.nodes) else Graph(graph.inputs, graph.outputs, nodes, names)

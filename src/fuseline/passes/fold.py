@@ -1,0 +1,35 @@
+"""Constant folding: an instruction whose operands are all numbers becomes a number.
+
+Only exact and correctly rounded operations fold, because only their value is the same wherever it is computed; a
+transcendental of a number stays an instruction and is computed by the same code as everything else. A 16-bit float
+result does not fold either: it is carried unrounded until an output or a cast (SEMANTICS.md P2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir.interpret import evaluate_node
+from ..ir.node import Node, const, const_array
+from ..ir.types import TensorType
+from ..ops import OPERATIONS
+from .rewrite import Rule
+
+
+def fold(node: Node) -> Node | None:
+    """The oracle's own evaluation of an operation with one possible value keeps every bit."""
+    row = OPERATIONS[node.op]
+    if row.exactness == "measured" or row.index_rule != "elementwise" or not isinstance(node.type, TensorType):
+        return None
+    if not node.args or any(a.op != "const" for a in node.args):
+        return None
+    if node.dtype.is_storage_float or any(a.dtype.is_storage_float for a in node.args):
+        return None
+    with np.errstate(all="ignore"):
+        value = evaluate_node(node, [const_array(a) for a in node.args])
+    return const(value, node.dtype)
+
+
+RULES: dict[str, list[Rule]] = {
+    name: [fold] for name, row in OPERATIONS.items() if row.exactness != "measured" and row.index_rule == "elementwise"
+}
