@@ -38,7 +38,7 @@ test-full: lint
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests tools benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make later runs start at once; each is renewed when what it was made from changes.
 $(VENV)/created:
