@@ -1,0 +1,187 @@
+"""The ledger: what the launches of a plan move and compute, and how long that takes a device at least.
+
+Traffic is whole arrays: a launch reads each distinct array operand once and writes each result that leaves it once.
+Work is the textbook count, one FLOP an instruction and element. Sizes may be integers or arrays of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnknownNameError, UnsupportedError
+from ..ir.dtype import F32, F64, DType
+from ..ir.node import Node
+from ..ir.size import Dim, Shape, element_count, evaluate
+from ..machine.device import Device
+from ..ops import OPERATIONS
+from ..plan.launch import Launch, Plan
+from ..units import Quantity
+
+Amount = Any
+"""An integer, or an array of them where sizes are arrays."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the names in shapes stand for, and the shape of values whose shape is the caller's."""
+
+    names: Mapping[str, Any]
+    default: Shape | None = None
+
+    def elements(self, node: Node) -> Amount:
+        """Elements of a value."""
+        shape = node.tensor.shape if node.tensor.shape is not None else self.default
+        if shape is None:
+            raise UnknownNameError("the arrays have no shape; give one")
+        return evaluate_count(shape, self.names)
+
+    def bytes_of(self, node: Node) -> Amount:
+        """Bytes of a value as it is stored."""
+        return node.dtype.size_bytes(self.elements(node))
+
+
+def evaluate_count(shape: Shape, names: Mapping[str, Any]) -> Amount:
+    """Elements of a shape for these sizes."""
+    total: Dim = element_count(shape)
+    return evaluate(total, names)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One launch in the ledger."""
+
+    launch: Launch
+    bytes_read: Amount
+    bytes_written: Amount
+    flops: Amount
+
+    @property
+    def bytes(self) -> Amount:
+        """Bytes moved."""
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def array_accesses(self) -> int:
+        """Whole arrays read or written."""
+        return len(self.launch.reads) + len(self.launch.writes)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All launches of a plan, with their sums."""
+
+    lines: tuple[Line, ...]
+
+    @property
+    def kernels(self) -> int:
+        """Number of launches."""
+        return len(self.lines)
+
+    @cached_property
+    def array_accesses(self) -> int:
+        """Whole arrays read or written by all launches."""
+        return sum(line.array_accesses for line in self.lines)
+
+    @cached_property
+    def bytes(self) -> Amount:
+        """Bytes moved by all launches."""
+        return _sum(line.bytes for line in self.lines)
+
+    @cached_property
+    def flops(self) -> Amount:
+        """Work of all launches."""
+        return _sum(line.flops for line in self.lines)
+
+
+def _sum(values: Any) -> Amount:
+    total: Amount = 0
+    for v in values:
+        total = total + v
+    return total
+
+
+def make_ledger(plan: Plan, sizes: Sizes) -> Ledger:
+    """What ``plan`` moves and computes."""
+    return Ledger(tuple(_line(launch, sizes) for launch in plan.launches))
+
+
+def _line(launch: Launch, sizes: Sizes) -> Line:
+    read = _sum(sizes.bytes_of(n) for n in launch.reads)
+    written = _sum(sizes.bytes_of(n) for n in launch.writes)
+    flops = _sum(flops_of(n, sizes.elements) for n in launch.nodes)
+    return Line(launch, read, written, flops)
+
+
+def flops_of(node: Node, elements: Callable[[Node], Amount]) -> Amount:
+    """Textbook work of one instruction: a FLOP an element of its result, of its operand for a reduction."""
+    row = OPERATIONS[node.op]
+    counted = node.args[0] if row.index_rule == "reduction" else node
+    return row.flops_per_element * elements(counted)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The figures of a device that a ledger is divided by."""
+
+    bandwidth_bytes_per_s: Quantity
+    vector_flops_per_s: Quantity | None
+    matrix_flops_per_s: Quantity | None
+    launch_latency_s: Quantity
+
+    def ridge(self, peak: Quantity | None) -> float | None:
+        """FLOP/B at which a pipe and the memory take equally long; None where the pipe's figure is unknown."""
+        return None if peak is None else peak.value / self.bandwidth_bytes_per_s.value
+
+
+def rates(device: Device, dtype: DType) -> Rates:
+    """The rates of ``device`` for elementwise work on ``dtype``: 16-bit floats compute as float32 on the vector
+    pipe."""
+    vector = _peak(device, "vector", dtype.computed if dtype.is_float else F32)
+    matrix = _peak(device, "matrix", dtype)
+    return Rates(device.main_memory.bandwidth, vector, matrix, device.launch_latency)
+
+
+def _peak(device: Device, pipe: str, dtype: DType) -> Quantity | None:
+    found = device.find_pipe(pipe)
+    try:
+        return found.find(dtype.name) if found is not None else None
+    except (UnknownNameError, UnsupportedError):
+        return None
+
+
+def compute_dtype(dtypes: list[DType]) -> DType:
+    """The dtype whose rates bound a program: float64 if anything computes in it, else the widest float."""
+    floats = [d for d in dtypes if d.is_float]
+    if F64 in floats:
+        return F64
+    return max(floats, key=lambda d: d.bits) if floats else F32
+
+
+@dataclass(frozen=True)
+class Times:
+    """Lower bounds on the time of a ledger, in seconds; launches are added, not overlapped."""
+
+    bandwidth_time_s: Any
+    compute_time_s: Any
+    launch_time_s: Any
+
+    @property
+    def total_s(self) -> Any:
+        """Bandwidth or compute time, whichever is longer, and the launches."""
+        return np.maximum(self.bandwidth_time_s, self.compute_time_s) + self.launch_time_s
+
+
+def times(ledger: Ledger, device_rates: Rates) -> Times:
+    """How long the ledger takes at least at these rates."""
+    vector = device_rates.vector_flops_per_s
+    compute = 0.0 if vector is None else ledger.flops / vector.value
+    return Times(
+        ledger.bytes / device_rates.bandwidth_bytes_per_s.value,
+        compute,
+        ledger.kernels * device_rates.launch_latency_s.value,
+    )

@@ -1,0 +1,125 @@
+"""Buffers for a plan of one launch an instruction: greedy reuse with in-place results.
+
+Lifetimes are positions in the order: a value is alive from the instruction that computes it to its last reader, an
+output to the end. A result takes the buffer of an operand that dies there when overwriting it is legal, else the
+smallest free buffer that is large enough, else a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..ir.graph import Graph
+from ..ir.node import Node
+from ..ops import OPERATIONS
+
+SizeOf = Callable[[Node], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Where one value lives. ``last`` is the position of its last reader; None for an output, which lives on."""
+
+    value: Node
+    buffer: int
+    in_place: bool
+    first: int
+    last: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPlan:
+    """The buffers of an order. ``most_alive`` is the largest number of values alive at once, an in-place result and the
+    operand it overwrites counting once."""
+
+    order: tuple[Node, ...]
+    assignments: tuple[Assignment, ...]
+    buffer_sizes_bytes: tuple[int, ...]
+    most_alive: int
+
+    @property
+    def buffer_count(self) -> int:
+        """How many buffers there are."""
+        return len(self.buffer_sizes_bytes)
+
+    @property
+    def total_bytes(self) -> int:
+        """Their sizes together."""
+        return sum(self.buffer_sizes_bytes)
+
+
+def last_uses(graph: Graph, order: Sequence[Node]) -> dict[Node, int | None]:
+    """The position in ``order`` of each value's last reader; None for an output, its own position for a dead value."""
+    position = {n: i for i, n in enumerate(order)}
+    last: dict[Node, int | None] = {}
+    for node in order:
+        last[node] = position[node]
+        for arg in node.args:
+            last[arg] = position[node]
+    for node in graph.output_nodes:
+        last[node] = None
+    return last
+
+
+def may_overwrite(node: Node, operand: Node) -> bool:
+    """Whether the operation itself allows the result to take the operand's place: element by element, same layout.
+
+    The rest is liveness: nobody reads the operand later, and it is neither an input nor an output.
+    """
+    if operand.is_source or OPERATIONS[node.op].index_rule != "elementwise":
+        return False
+    same_shape = operand.tensor.shape == node.tensor.shape
+    return same_shape and operand.dtype.bits == node.dtype.bits
+
+
+def assign_buffers(graph: Graph, size_of: SizeOf, order: Sequence[Node] | None = None) -> BufferPlan:
+    """Greedy reuse in ``order`` (default: the program's); ``size_of`` gives the bytes of a value."""
+    order = tuple(order if order is not None else graph.nodes)
+    return _Greedy(graph, size_of, order).run()
+
+
+class _Greedy:
+    def __init__(self, graph: Graph, size_of: SizeOf, order: tuple[Node, ...]) -> None:
+        self.order = order
+        self.size_of = size_of
+        self.last = last_uses(graph, order)
+        self.holder: dict[Node, int] = {}
+        self.sizes: list[int] = []
+        self.free: list[int] = []
+        self.made: list[Assignment] = []
+
+    def run(self) -> BufferPlan:
+        alive = most = 0
+        for position, node in enumerate(self.order):
+            dying = [a for a in dict.fromkeys(node.args) if a in self.holder and self.last[a] == position]
+            taken = next((a for a in dying if may_overwrite(node, a)), None)
+            buffer = self.holder[taken] if taken is not None else self.allocate(self.size_of(node))
+            alive += taken is None
+            most = max(most, alive)
+            self.holder[node] = buffer
+            size = self.size_of(node)
+            self.made.append(Assignment(node, buffer, taken is not None, position, self.last[node], size))
+            alive -= self.release(node, taken, dying, position)
+        return BufferPlan(self.order, tuple(self.made), tuple(self.sizes), most)
+
+    def allocate(self, size: int) -> int:
+        fitting = [b for b in self.free if self.sizes[b] >= size]
+        if fitting:
+            best = min(fitting, key=lambda b: (self.sizes[b], b))
+            self.free.remove(best)
+            return best
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+    def release(self, node: Node, taken: Node | None, dying: list[Node], position: int) -> int:
+        """Give back what died here; the number of values that ended."""
+        ended = [a for a in dying if a is not taken]
+        if self.last[node] == position:
+            ended.append(node)
+        for value in ended:
+            self.free.append(self.holder[value])
+        for value in dying:
+            del self.holder[value]
+        return len(ended)

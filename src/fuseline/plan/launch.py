@@ -1,0 +1,172 @@
+"""Plans: what launches, in which order, reading and writing which arrays.
+
+*Unfused* (a launch an instruction) and *fused* are both ordinary plans, so one ledger costs both and one emitter runs
+both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..errors import ShapeError, VerifyError
+from ..ir.graph import Graph
+from ..ir.node import Node
+from ..ir.size import Shape, broadcast
+from ..ops import OPERATIONS
+from .loopnest import LoopNest, build_nest, iteration_space, reduced_axes
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Instructions that run together. ``reads`` and ``writes`` are the arrays that cross its border, each once.
+
+    A launch without instructions copies its one read to an output that is an input or a number.
+    """
+
+    nodes: tuple[Node, ...]
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+
+    @cached_property
+    def nest(self) -> LoopNest:
+        """The loops."""
+        return build_nest(self.nodes)
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions in the launch."""
+        return len(self.nodes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Launches in execution order."""
+
+    graph: Graph
+    launches: tuple[Launch, ...]
+
+
+def unfused(graph: Graph, order: Sequence[Node] | None = None) -> Plan:
+    """A launch for every instruction, in program order or in ``order``."""
+    return make_plan(graph, [(n,) for n in (order if order is not None else graph.nodes)])
+
+
+Merge = Callable[[Launch, Launch, Launch], bool]
+"""Whether to run two launches as the third, their union."""
+
+
+def always(first: Launch, second: Launch, merged: Launch) -> bool:
+    """Merge whatever may legally be merged."""
+    return True
+
+
+def fused(graph: Graph, merge: Merge = always) -> Plan:
+    """Neighbouring instructions run together as long as they share loops and ``merge`` agrees.
+
+    Groups are contiguous in program order and therefore never wait for each other in a circle.
+    """
+    border = _Border(graph)
+    groups: list[_Group] = []
+    for node in graph.nodes:
+        space = groups[-1].space_with(node) if groups else None
+        if space is not None and (merge is always or _agrees(border, merge, groups[-1].nodes, node)):
+            groups[-1].add(node, space)
+        else:
+            groups.append(_Group(node))
+    return make_plan(graph, [g.nodes for g in groups])
+
+
+def _agrees(border: _Border, merge: Merge, group: list[Node], node: Node) -> bool:
+    return merge(border.launch(group), border.launch([node]), border.launch([*group, node]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """What a group iterates over; ``shape`` is None where shapes are the caller's."""
+
+    shape: Shape | None
+    axes: tuple[int, ...]
+
+
+class _Group:
+    """Instructions that share loops: shapes broadcast together and every reduction is over the same axes."""
+
+    def __init__(self, node: Node) -> None:
+        self.nodes = [node]
+        self.space = _Space(iteration_space([node]), reduced_axes(node))
+        self.dropped = {node} if _drops_axes(node) else set()
+
+    def space_with(self, node: Node) -> _Space | None:
+        """The iteration space with ``node`` added, or None where it does not fit."""
+        axes, shape = reduced_axes(node), iteration_space([node])
+        if (shape is None) != (self.space.shape is None) or (axes and self.space.axes not in ((), axes)):
+            return None
+        # A reduction that drops its axes no longer lines up with the loops: nothing inside may read it.
+        if any(a in self.dropped for a in node.args):
+            return None
+        if shape is None or self.space.shape is None:
+            return None if OPERATIONS[node.op].index_rule == "reduction" else self.space
+        try:
+            merged = broadcast([self.space.shape, shape])
+        except ShapeError:
+            return None
+        same_rank = len(merged) == len(self.space.shape)
+        if (axes or self.space.axes) and not (same_rank and len(shape) == len(merged)):
+            return None
+        return _Space(merged, axes or self.space.axes)
+
+    def add(self, node: Node, space: _Space) -> None:
+        self.nodes.append(node)
+        self.space = space
+        if _drops_axes(node):
+            self.dropped.add(node)
+
+
+def _drops_axes(node: Node) -> bool:
+    return OPERATIONS[node.op].index_rule == "reduction" and not node.attr("keepdims", False)
+
+
+def make_plan(graph: Graph, groups: Sequence[Sequence[Node]]) -> Plan:
+    """The plan that runs these groups in this order; outputs that nothing computes are copied at the end."""
+    border = _Border(graph)
+    launches = [border.launch(g) for g in groups]
+    copies = dict.fromkeys(n for n in graph.output_nodes if n.is_source)
+    launches += [Launch((), () if n.op == "const" else (n,), (n,)) for n in copies]
+    return Plan(graph, tuple(launches))
+
+
+class _Border:
+    """Which values cross the border of a group of instructions."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.users = graph.users
+        self.outputs = set(graph.output_nodes)
+
+    def launch(self, group: Sequence[Node]) -> Launch:
+        inside = set(group)
+        reads = dict.fromkeys(a for n in group for a in n.args if a.op != "const" and a not in inside)
+        writes = [n for n in group if n in self.outputs or any(u not in inside for u in self.users[n])]
+        return Launch(tuple(group), tuple(reads), tuple(writes))
+
+
+def check_plan(plan: Plan) -> Plan:
+    """The plan itself, or `VerifyError`: every instruction once, operands before their readers, borders complete."""
+    done: set[Node] = set(plan.graph.inputs)
+    for number, launch in enumerate(plan.launches):
+        inside: set[Node] = set()
+        for node in launch.nodes:
+            for arg in node.args:
+                if arg.op != "const" and arg not in inside and arg not in launch.reads:
+                    raise VerifyError(f"launch {number} reads {arg!r}, which is not among its reads")
+            inside.add(node)
+        if any(r not in done for r in launch.reads if r.op != "const"):
+            raise VerifyError(f"launch {number} reads a value that is not computed before it")
+        if inside & done:
+            raise VerifyError(f"launch {number} computes a value a second time")
+        done |= inside.intersection(launch.writes)
+    missing = [name for name, n in plan.graph.outputs if n not in done and n.op != "const"]
+    if missing:
+        raise VerifyError(f"no launch writes {', '.join(missing)}")
+    return plan

@@ -1,0 +1,173 @@
+"""How a launch iterates: loops, and which element of each operand a statement touches.
+
+A nest is elementwise loops today and rows with reductions (softmax, normalisation); matrix-product epilogues are the
+same shape. The emitters walk it from the outside in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..ir.graph import Graph
+from ..ir.index_map import Axis, IndexMap, broadcast_map
+from ..ir.infer import normal_axes
+from ..ir.node import Node
+from ..ir.size import Dim, Shape, broadcast
+from ..ops import OPERATIONS
+
+LoopKind = Literal["parallel", "reduction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A value read or written at the element that ``map`` gives; numbers have no map."""
+
+    value: Node
+    map: IndexMap | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One instruction inside the loops. A reduction's write is its accumulator."""
+
+    node: Node
+    reads: tuple[Access, ...]
+    write: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop over ``extent`` iterations (None: as many as the caller's arrays have elements)."""
+
+    index: int
+    extent: Dim | None
+    kind: LoopKind
+    body: tuple[Loop | Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """The loops of one launch over the iteration space ``shape`` (None where shapes are the caller's)."""
+
+    shape: Shape | None
+    body: tuple[Loop | Statement, ...]
+
+    def statements(self) -> Iterator[Statement]:
+        """Every statement, in order."""
+        stack: list[Loop | Statement] = list(reversed(self.body))
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Statement):
+                yield item
+            else:
+                stack.extend(reversed(item.body))
+
+
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """The axes a reduction reduces, counted from 0; empty for anything else or an unknown shape."""
+    if OPERATIONS[node.op].index_rule != "reduction" or node.args[0].tensor.shape is None:
+        return ()
+    return normal_axes(node.op, node.attr("axes"), len(node.args[0].tensor.shape))
+
+
+def iteration_space(nodes: Sequence[Node]) -> Shape | None:
+    """What the launch iterates over: the broadcast of every result, and of what its reductions read."""
+    shapes = []
+    for node in nodes:
+        read = node.args[0] if reduced_axes(node) else node
+        if read.tensor.shape is None:
+            return None
+        shapes.append(read.tensor.shape)
+    return broadcast(shapes)
+
+
+def build_nest(nodes: Sequence[Node]) -> LoopNest:
+    """The nest of a launch that computes ``nodes``, given in an order in which operands come first.
+
+    Values that need the whole of a reduction run in a later inner loop than it (a phase); loops that no statement of a
+    phase depends on are left out of it.
+    """
+    shape = iteration_space(nodes)
+    if shape is None:
+        statements = tuple(_statement(n, None) for n in nodes)
+        return LoopNest(None, (Loop(0, None, "parallel", statements),))
+    reduced = sorted({axis for n in nodes for axis in reduced_axes(n)})
+    phases = _phases(nodes)
+    inner: list[Loop | Statement] = []
+    for phase in range(max(phases.values(), default=0) + 1):
+        members = [n for n in nodes if phases[n] == phase]
+        inner += _phase_loops(members, shape, reduced)
+    body = tuple(inner)
+    for axis in reversed([j for j in range(len(shape)) if j not in reduced]):
+        body = (Loop(axis, shape[axis], "parallel", body),)
+    return LoopNest(shape, body)
+
+
+def _phases(nodes: Sequence[Node]) -> Mapping[Node, int]:
+    phase: dict[Node, int] = {}
+    for node in nodes:
+        phase[node] = max((phase[a] + bool(reduced_axes(a)) for a in node.args if a in phase), default=0)
+    return phase
+
+
+def _phase_loops(members: Sequence[Node], shape: Shape, reduced: Sequence[int]) -> list[Loop | Statement]:
+    """The statements of one phase: those that vary along reduced axes in an inner loop, the others before it."""
+    once: list[Loop | Statement] = []
+    varying: list[Loop | Statement] = []
+    for node in members:
+        statement = _statement(node, shape)
+        maps = [a.map for a in (*statement.reads, statement.write) if a.map is not None]
+        target = varying if any(m.depends_on(axis) for m in maps for axis in reduced) else once
+        target.append(statement)
+    if not varying:
+        return once
+    inner = tuple(varying)
+    kind: LoopKind = "reduction" if any(reduced_axes(n) for n in members) else "parallel"
+    for axis in reversed(reduced):
+        inner = (Loop(axis, shape[axis], kind, inner),)
+    return once + list(inner)
+
+
+def _statement(node: Node, shape: Shape | None) -> Statement:
+    return Statement(node, tuple(_access(a, shape) for a in node.args), _access(node, shape))
+
+
+def _access(value: Node, shape: Shape | None) -> Access:
+    if value.op == "const" or shape is None or value.tensor.shape is None:
+        return Access(value, None)
+    axes = reduced_axes(value)
+    if axes and not value.attr("keepdims", False):
+        kept = [j for j in range(len(shape)) if j not in axes]
+        return Access(value, IndexMap(len(shape), tuple(Axis(j) for j in kept)))
+    return Access(value, broadcast_map(value.tensor.shape, shape))
+
+
+def nest_text(graph: Graph, nest: LoopNest) -> str:
+    """The nest as indented text: ``for i0 in T (parallel):`` and one statement a line."""
+    lines: list[str] = []
+    stack: list[tuple[Loop | Statement, int]] = [(item, 0) for item in reversed(nest.body)]
+    while stack:
+        item, depth = stack.pop()
+        pad = "  " * depth
+        if isinstance(item, Statement):
+            lines.append(pad + _statement_text(graph, item))
+            continue
+        extent = "elements" if item.extent is None else str(item.extent)
+        lines.append(f"{pad}for i{item.index} in {extent} ({item.kind}):")
+        stack.extend((inner, depth + 1) for inner in reversed(item.body))
+    return "\n".join(lines) + "\n"
+
+
+def _statement_text(graph: Graph, statement: Statement) -> str:
+    from ..ir.text import const_text
+
+    def shown(access: Access) -> str:
+        if access.value.op == "const":
+            return const_text(access.value)
+        return f"%{graph.label(access.value)}{access.map if access.map is not None else ''}"
+
+    arrow = "<-" if reduced_axes(statement.node) else "="
+    reads = ", ".join(shown(a) for a in statement.reads)
+    return f"{shown(statement.write)} {arrow} {statement.node.op} {reads}"
