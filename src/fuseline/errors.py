@@ -34,8 +34,20 @@ class TypeRuleError(FuselineError, TypeError):
     """Operand dtypes that the operation does not accept."""
 
 
+class TraceError(FuselineError, TypeError):
+    """A traced Python function that does what cannot be recorded; the message says what to write instead."""
+
+
+class TraceAttributeError(TraceError, AttributeError):
+    """An attribute that a traced value does not have."""
+
+
 class ShapeError(FuselineError, ValueError):
     """Operand shapes that do not fit the operation or each other."""
+
+
+class ReadOnlyError(FuselineError, ValueError):
+    """An output array that may not be written."""
 
 
 class LimitError(FuselineError, ValueError):

@@ -1,0 +1,1 @@
+"""LLVM text for the inner loop of a kernel."""

@@ -1,0 +1,273 @@
+"""One call of a compiled loop over whole arrays: results, overlap, streaming stores and threads.
+
+Any number of operands; every element is computed by the same body whatever the layout, the length or the number of
+threads. Operands come in the loop's own dtypes; `call` in runtime/kernel.py converts what users pass.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ReadOnlyError, ShapeError, TypeRuleError
+from . import host, native, nest, recycle, threads
+from .loop import STREAMING, Loop
+
+Array = NDArray[Any]
+Bounds = tuple[int, int]
+
+_ITEMS_A_CHUNK = 1 << 14
+"""Least work worth another thread's while, and the unit in which work is handed out at least."""
+_LARGEST_CHUNK_ITEMS = 1 << 20
+_CHUNKS_A_THREAD = 8
+_ITEMS_A_DISPATCH = 1 << 26
+"""Python looks for signals between dispatches, so Ctrl-C never waits for more than this."""
+_SEGMENT_MULTIPLE = 1 << 10
+
+_JOB_FIELDS = 18
+(_NEXT_JOB, _NEXT_CHUNK, _CHUNKS, _ACTIVE, _MAY_JOIN, _KERNEL, _FLAGS, _INNER, _SEGMENT, _SEGMENTS) = range(10)
+(_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, _OPERANDS, _INNER_STRIDES, _OUTER_STRIDES) = range(10, 18)
+_Job = ctypes.c_int64 * _JOB_FIELDS
+
+
+def run(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array | None], names: Sequence[str] = ()) -> list[Array]:
+    """Run ``loop`` over ``inputs``, broadcast against each other, into ``outputs`` (None: a new array).
+
+    Inputs have the loop's dtypes. A given output has the broadcast shape and may overlap anything: the result is as if
+    every input had been read before. ``names`` are the operands' names for error messages.
+    """
+    shapes = [a.shape for a in inputs]
+    given = [o for o in outputs if o is not None]
+    shapes += [o.shape for o in given]
+    shape = shapes[0] if shapes else ()
+    if any(s != shape for s in shapes):
+        shape = nest.broadcast_shape(shapes, names)
+    direct: list[Array]
+    if given:
+        _check_outputs(loop, shape, outputs, names[len(inputs) :])
+        bounds = [byte_bounds(a) for a in inputs]
+        others = [byte_bounds(o) for o in given]
+        direct = [
+            o
+            if o is not None and _is_direct(o, dtype, inputs, bounds, others)
+            else recycle.empty(shape, dtype, _result_axes(shape, inputs))
+            for o, dtype in zip(outputs, loop.outputs, strict=True)
+        ]
+    else:
+        axes = _result_axes(shape, inputs)
+        direct = [recycle.empty(shape, dtype, axes) for dtype in loop.outputs]
+    if 0 not in shape:
+        _execute(loop, shape, inputs, direct)
+    if not given:
+        return direct
+    for output, computed in zip(outputs, direct, strict=True):
+        if output is not None and output is not computed:
+            np.copyto(output, computed, casting="same_kind")
+    return [c if o is None else o for o, c in zip(outputs, direct, strict=True)]
+
+
+def _check_outputs(loop: Loop, shape: nest.Shape, outputs: Sequence[Array | None], names: Sequence[str]) -> None:
+    for index, (output, dtype) in enumerate(zip(outputs, loop.outputs, strict=True)):
+        if output is None:
+            continue
+        called = f"output {names[index]!r}" if index < len(names) else "out"
+        if output.shape != shape:
+            raise ShapeError(f"{called} has shape {output.shape}, the result has shape {shape}")
+        if not output.flags.writeable:
+            raise ReadOnlyError(f"{called} is read-only")
+        if output.dtype is not dtype and not np.can_cast(dtype, output.dtype, "same_kind"):
+            raise TypeRuleError(
+                f"{called} has dtype {output.dtype}, which cannot hold the result's {dtype} (same kind)"
+            )
+
+
+def _result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] | None:
+    """A new result is laid out like the first input that has its shape; None means C order."""
+    for a in inputs:
+        if a.shape == shape:
+            if a.flags.c_contiguous:
+                return None
+            strides = a.strides
+            return tuple(sorted(range(len(shape)), key=lambda axis: -abs(strides[axis])))
+    return None
+
+
+def _is_direct(
+    output: Array, dtype: np.dtype[Any], inputs: Sequence[Array], bounds: Sequence[Bounds], outputs: Sequence[Bounds]
+) -> bool:
+    """Whether the loop may write straight into ``output``: right dtype, and apart from everything else.
+
+    ``bounds`` are those of ``inputs``; ``outputs`` has those of every given output, this one among them.
+    """
+    if output.dtype is not dtype and (output.dtype != dtype or not output.dtype.isnative):
+        return False
+    if not output.flags.c_contiguous and _repeats_itself(output):
+        return False
+    low, high = byte_bounds(output)
+    if len(outputs) > 1 and sum(a < high and low < b for a, b in outputs) > 1:
+        return False
+    return all(high <= b[0] or b[1] <= low or _is_same_memory(output, a) for a, b in zip(inputs, bounds, strict=True))
+
+
+def _repeats_itself(a: Array) -> bool:
+    """Whether two elements may lie on the same bytes."""
+    reach = a.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(a.strides, a.shape, strict=True) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False
+
+
+def _is_same_memory(output: Array, a: Array) -> bool:
+    """Element for element the same bytes: a body reads a vector of them before it writes it."""
+    return (
+        a.shape == output.shape
+        and a.strides == output.strides
+        and a.itemsize == output.itemsize
+        and data_address(a) == data_address(output)
+    )
+
+
+def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    loop.body()
+    operands = [*inputs, *outputs]
+    launch = _launch(
+        shape,
+        tuple([a.shape for a in operands]),
+        tuple([a.strides for a in operands]),
+        len(inputs),
+        threads.thread_count(),
+    )
+    starts = [data_address(a) for a in operands]
+    if launch.reversed:
+        starts = [start + offset for start, offset in zip(starts, launch.nest.offsets, strict=True)]
+    addresses = (ctypes.c_int64 * len(starts))(*starts)
+    job = _Job.from_buffer_copy(launch.job)
+    job[_KERNEL] = loop.record_address
+    job[_OPERANDS] = ctypes.addressof(addresses)
+    output_bytes = sum(o.itemsize for o in outputs) * launch.items
+    if output_bytes > host.last_level_cache_bytes() and not any(_is_same_memory(o, a) for o in outputs for a in inputs):
+        job[_FLAGS] = STREAMING
+    _dispatch(launch, job)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """Everything about a call but its addresses."""
+
+    nest: nest.Nest
+    """Keeps the arrays that ``job`` points to."""
+    job: bytes
+    items: int
+    tiles: int
+    tiles_a_dispatch: int
+    grain: int
+    thread_count: int
+    reversed: bool
+
+
+@functools.lru_cache(maxsize=1024)
+def _launch(
+    shape: nest.Shape, shapes: tuple[nest.Shape, ...], strides: tuple[nest.Strides, ...], inputs: int, thread_limit: int
+) -> _Launch:
+    n = nest.plan(shape, shapes, strides, inputs)
+    items = n.items
+    thread_count = min(thread_limit, items // _ITEMS_A_CHUNK) if items >= 2 * _ITEMS_A_CHUNK else 1
+    segment, grain = _division(n, items, thread_count)
+    segments = -(-n.inner // segment)
+    job = _Job()
+    job[_INNER] = n.inner
+    job[_SEGMENT] = segment
+    job[_SEGMENTS] = segments
+    job[_GRAIN] = grain
+    job[_OUTER_AXES] = len(n.outer_shape)
+    job[_SHAPE] = ctypes.addressof(n.native_shape)
+    job[_INNER_STRIDES] = ctypes.addressof(n.native_inner_strides)
+    job[_OUTER_STRIDES] = ctypes.addressof(n.native_outer_strides)
+    return _Launch(
+        nest=n,
+        job=bytes(job),
+        items=items,
+        tiles=n.rows * segments,
+        tiles_a_dispatch=max(_ITEMS_A_DISPATCH // (segment * grain), 1) * grain,
+        grain=grain,
+        thread_count=thread_count,
+        reversed=any(n.offsets),
+    )
+
+
+def _division(n: nest.Nest, items: int, thread_count: int) -> tuple[int, int]:
+    """(items of a segment, tiles of a chunk)."""
+    if thread_count == 1:
+        segment = min(n.inner, _ITEMS_A_DISPATCH)
+        return segment, max(1, _ITEMS_A_DISPATCH // segment)
+    share = items // (thread_count * _CHUNKS_A_THREAD)
+    chunk = min(max(share, _ITEMS_A_CHUNK), _LARGEST_CHUNK_ITEMS)
+    if n.inner >= 2 * chunk:
+        return -(-chunk // _SEGMENT_MULTIPLE) * _SEGMENT_MULTIPLE, 1
+    return n.inner, max(1, chunk // n.inner)
+
+
+def _dispatch(launch: _Launch, job: ctypes.Array[ctypes.c_int64]) -> None:
+    """Run all tiles, some at a time so that a pending KeyboardInterrupt is raised in between."""
+    run_alone, run_shared = _native()
+    address = ctypes.addressof(job)
+    for first in range(0, launch.tiles, launch.tiles_a_dispatch):
+        end = min(first + launch.tiles_a_dispatch, launch.tiles)
+        chunks = -(-(end - first) // launch.grain)
+        job[_NEXT_CHUNK] = 0
+        job[_FIRST_TILE], job[_END_TILE], job[_CHUNKS] = first, end, chunks
+        helpers = min(launch.thread_count, chunks) - 1
+        if helpers > 0:
+            pool = threads.pool()
+            job[_MAY_JOIN] = min(pool.ensure(helpers), helpers)
+            run_shared(pool.address, address)
+        else:
+            run_alone(address)
+
+
+@functools.cache
+def _native() -> tuple[Callable[[int], None], Callable[[int, int], None]]:
+    exports = native.support().exports
+    alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(exports["fl_run_alone"])
+    shared = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(exports["fl_run"])
+    return alone, shared
+
+
+def _slow_data_address(a: Array) -> int:
+    return a.ctypes.data
+
+
+def _field_data_address(a: Array, _at: Callable[[int], Any] = ctypes.c_int64.from_address) -> int:
+    """The field ``data``, the first of PyArrayObject after PyObject_HEAD (numpy/ndarraytypes.h)."""
+    address: int = _at(id(a) + object.__basicsize__).value
+    return address
+
+
+def _choose_data_address() -> Callable[[Array], int]:
+    samples: list[Array] = [np.zeros(3), np.zeros((4, 4))[1:, ::2]]
+    fits = all(_field_data_address(a) == _slow_data_address(a) for a in samples)
+    return _field_data_address if fits else _slow_data_address
+
+
+data_address = _choose_data_address()
+"""Address of an array's first element."""
+
+
+def byte_bounds(a: Array) -> Bounds:
+    """Addresses of an array's first byte and of the one after its last."""
+    start = data_address(a)
+    if a.flags.c_contiguous:
+        return start, start + a.nbytes
+    low = high = start
+    for length, stride in zip(a.shape, a.strides, strict=True):
+        low += min(stride * (length - 1), 0)
+        high += max(stride * (length - 1), 0)
+    return low, high + a.itemsize

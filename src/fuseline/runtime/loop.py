@@ -1,0 +1,121 @@
+"""One specialisation of a kernel: the dtypes of its operands and a body that is compiled when it is first needed.
+
+The record that native code reads (`%kernel` in native/block.ll) lives here, so whoever may still run a loop keeps its
+`Loop`. Both the ufunc and fuseline's own iteration run the same record.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from . import native
+from .image import LoadedImage
+
+BODY_SYMBOL = "body"
+STREAMING = 1
+"""Flag of a body: the outputs are 64-byte aligned and bypass the caches."""
+
+_HEADER_FIELDS = 8
+_BODY, _LANES, _INPUTS, _OPERANDS, _RESOLVE, _ERROR_TYPE, _ERROR_VALUE, _POOL = range(_HEADER_FIELDS)
+_ITEM_SIZES_BYTES = frozenset({1, 2, 4, 8})
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Compiled inner loop: void(ptr operands, ptr increments, i64 vectors, i64 flags), see native/block.ll."""
+
+    image: LoadedImage
+    lanes: int
+    """Elements of a vector, which is the unit the body works in; a power of two."""
+
+    @property
+    def address(self) -> int:
+        return self.image.exports[BODY_SYMBOL]
+
+
+class Loop:
+    """``inputs`` and ``outputs`` are dtypes in native byte order; ``compile_body`` runs at most once."""
+
+    __slots__ = ("__weakref__", "_body", "_compile_body", "_error", "_lock", "_record", "inputs", "outputs")
+
+    def __init__(
+        self,
+        inputs: tuple[np.dtype[Any], ...],
+        outputs: tuple[np.dtype[Any], ...],
+        compile_body: Callable[[], Body],
+    ) -> None:
+        for dtype in inputs + outputs:
+            if dtype.itemsize not in _ITEM_SIZES_BYTES or not dtype.isnative:
+                raise UnsupportedError(f"compiled loops have no operand of dtype {dtype}; convert it first")
+        self.inputs = inputs
+        self.outputs = outputs
+        self._compile_body = compile_body
+        self._body: Body | None = None
+        self._error: BaseException | None = None
+        self._lock = threading.RLock()
+        operands = inputs + outputs
+        self._record = (ctypes.c_int64 * (_HEADER_FIELDS + len(operands)))()
+        self._record[_INPUTS] = len(inputs)
+        self._record[_OPERANDS] = len(operands)
+        self._record[_RESOLVE] = ctypes.cast(_resolve, ctypes.c_void_p).value or 0
+        self._record[_HEADER_FIELDS:] = [dtype.itemsize for dtype in operands]
+        _loops[self.record_address] = self
+
+    @property
+    def record_address(self) -> int:
+        """Address of the `%kernel` record, valid for as long as this object lives."""
+        return ctypes.addressof(self._record)
+
+    @property
+    def operand_count(self) -> int:
+        return len(self.inputs) + len(self.outputs)
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._body is not None
+
+    def body(self) -> Body:
+        """The compiled body, compiled now if it was not. Raises whatever the compilation raises."""
+        if self._body is not None:
+            return self._body
+        with self._lock:
+            if self._body is None:
+                body = self._compile_body()
+                self._record[_LANES] = body.lanes
+                _publish()(self.record_address, body.address)
+                self._body = body
+            return self._body
+
+    def compile_from_native(self) -> None:
+        """Compile on behalf of native code, which raises in its own time what went wrong here."""
+        try:
+            self.body()
+        except BaseException as error:  # noqa: BLE001 - handed on to the caller through native code, see run.ll
+            self._error = error
+            self._record[_ERROR_TYPE] = id(type(error))
+            self._record[_ERROR_VALUE] = id(error)
+
+
+_loops: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
+
+
+def _resolve_record(address: int) -> None:
+    _loops[address].compile_from_native()
+
+
+_resolve = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_resolve_record)
+
+
+@functools.cache
+def _publish() -> Callable[[int, int], None]:
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    return kind(native.support().exports["fl_publish"])

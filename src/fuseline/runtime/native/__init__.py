@@ -1,0 +1,48 @@
+"""The code that every kernel shares: operands into vector form, NumPy's loop signature, the loop nest, threads.
+
+It is written once in LLVM text (`block.ll`, `run.ll`, and a file an architecture), compiled like a kernel, cached like
+a kernel, and kept for the life of the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from pathlib import Path
+
+from ...codegen.llvm.target import LlvmTarget
+from .. import cache, host, jit
+from ..image import Image, LoadedImage
+
+_load_lock = threading.Lock()
+
+
+def text(target: LlvmTarget) -> str:
+    """The shared code as LLVM text for ``target``."""
+    here = Path(__file__).parent
+    names = (f"{target.architecture}.ll", "block.ll", "run.ll")
+    return "\n".join((here / name).read_text(encoding="utf-8") for name in names)
+
+
+def load_cached(parts: tuple[str, ...], target: LlvmTarget, make_text: functools.partial[str]) -> LoadedImage:
+    """Code for what ``parts`` describe: from the cache, or compiled from ``make_text()`` and then cached."""
+    objects = cache.object_cache()
+    name = cache.key(cache.generator_fingerprint(), host.identity(), repr(target), *parts)
+    stored = objects.get(name)
+    if stored is not None:
+        return LoadedImage(Image.from_bytes(stored))
+    image = jit.compile_text(make_text(), target)
+    objects.put(name, image.to_bytes())
+    return LoadedImage(image)
+
+
+@functools.cache
+def _support() -> LoadedImage:
+    target = host.host_target()
+    return load_cached(("support",), target, functools.partial(text, target))
+
+
+def support() -> LoadedImage:
+    """The shared code of this process: exports fl_block, fl_ufunc_loop, fl_run, fl_run_alone and fl_worker."""
+    with _load_lock:
+        return _support()

@@ -1,0 +1,419 @@
+; One inner dimension of any kernel: `fl_block` brings operands into the form that a generated body wants.
+;
+; A body is void(ptr operands, ptr increments, i64 vectors, i64 flags). It runs `vectors` times over whole vectors of the
+; kernel's lanes; operand i is contiguous there and moves by increments[i] bytes a vector (0: the same vector each time).
+; flags bit 0: outputs are 64-byte aligned and are stored past the caches. A body reads a vector of every input before it
+; writes any output, so an output may be the very memory of an input.
+;
+; %kernel: body, lanes, inputs, operands (inputs and outputs), resolve, error type, error value, pool, then an item size
+; in bytes for each operand. `body` is null until `resolve` has compiled it.
+
+%kernel = type { ptr, i64, i64, i64, ptr, ptr, ptr, ptr, [0 x i64] }
+
+; Copies %n items of %item bytes (1, 2, 4 or 8); each side moves by its own step in bytes.
+define internal void @copy_items(ptr %to0, i64 %to_step, ptr %from0, i64 %from_step, i64 %n, i64 %item) nounwind {
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %choose, label %done
+choose:
+  switch i64 %item, label %loop1 [ i64 2, label %loop2
+                                   i64 4, label %loop4
+                                   i64 8, label %loop8 ]
+loop1:
+  %i1 = phi i64 [ 0, %choose ], [ %j1, %loop1 ]
+  %to1 = phi ptr [ %to0, %choose ], [ %t1, %loop1 ]
+  %from1 = phi ptr [ %from0, %choose ], [ %f1, %loop1 ]
+  %v1 = load i8, ptr %from1, align 1
+  store i8 %v1, ptr %to1, align 1
+  %t1 = getelementptr i8, ptr %to1, i64 %to_step
+  %f1 = getelementptr i8, ptr %from1, i64 %from_step
+  %j1 = add i64 %i1, 1
+  %c1 = icmp slt i64 %j1, %n
+  br i1 %c1, label %loop1, label %done
+loop2:
+  %i2 = phi i64 [ 0, %choose ], [ %j2, %loop2 ]
+  %to2 = phi ptr [ %to0, %choose ], [ %t2, %loop2 ]
+  %from2 = phi ptr [ %from0, %choose ], [ %f2, %loop2 ]
+  %v2 = load i16, ptr %from2, align 1
+  store i16 %v2, ptr %to2, align 1
+  %t2 = getelementptr i8, ptr %to2, i64 %to_step
+  %f2 = getelementptr i8, ptr %from2, i64 %from_step
+  %j2 = add i64 %i2, 1
+  %c2 = icmp slt i64 %j2, %n
+  br i1 %c2, label %loop2, label %done
+loop4:
+  %i4 = phi i64 [ 0, %choose ], [ %j4, %loop4 ]
+  %to4 = phi ptr [ %to0, %choose ], [ %t4, %loop4 ]
+  %from4 = phi ptr [ %from0, %choose ], [ %f4, %loop4 ]
+  %v4 = load i32, ptr %from4, align 1
+  store i32 %v4, ptr %to4, align 1
+  %t4 = getelementptr i8, ptr %to4, i64 %to_step
+  %f4 = getelementptr i8, ptr %from4, i64 %from_step
+  %j4 = add i64 %i4, 1
+  %c4 = icmp slt i64 %j4, %n
+  br i1 %c4, label %loop4, label %done
+loop8:
+  %i8 = phi i64 [ 0, %choose ], [ %j8, %loop8 ]
+  %to8 = phi ptr [ %to0, %choose ], [ %t8, %loop8 ]
+  %from8 = phi ptr [ %from0, %choose ], [ %f8, %loop8 ]
+  %v8 = load i64, ptr %from8, align 1
+  store i64 %v8, ptr %to8, align 1
+  %t8 = getelementptr i8, ptr %to8, i64 %to_step
+  %f8 = getelementptr i8, ptr %from8, i64 %from_step
+  %j8 = add i64 %i8, 1
+  %c8 = icmp slt i64 %j8, %n
+  br i1 %c8, label %loop8, label %done
+done:
+  ret void
+}
+
+; Fewer items than a vector, by the same body: %n items at each of %at go through padded vectors in %scratch. Inputs whose
+; increment is 0 are whole vectors already. The padding repeats the first item, so it can trap or trip nothing new.
+define internal void @partial(ptr %k, ptr %at, ptr %incs, i64 %n, ptr %scratch) nounwind {
+entry:
+  %body = load ptr, ptr %k, align 8
+  %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
+  %lanes = load i64, ptr %lanes_at, align 8
+  %nin_at = getelementptr %kernel, ptr %k, i64 0, i32 2
+  %nin = load i64, ptr %nin_at, align 8
+  %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  %padded = alloca ptr, i64 %nops, align 8
+  %slot_bytes = shl i64 %lanes, 3
+  %missing = sub i64 %lanes, %n
+  br label %fill
+fill:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %fill_next ]
+  %slot_offset = mul i64 %i, %slot_bytes
+  %slot = getelementptr i8, ptr %scratch, i64 %slot_offset
+  %p_at = getelementptr ptr, ptr %at, i64 %i
+  %p = load ptr, ptr %p_at, align 8
+  %inc_at = getelementptr i64, ptr %incs, i64 %i
+  %inc = load i64, ptr %inc_at, align 8
+  %whole = icmp eq i64 %inc, 0
+  %place = select i1 %whole, ptr %p, ptr %slot
+  %place_at = getelementptr ptr, ptr %padded, i64 %i
+  store ptr %place, ptr %place_at, align 8
+  %is_input = icmp slt i64 %i, %nin
+  %wanted = xor i1 %whole, true
+  %copies = and i1 %is_input, %wanted
+  br i1 %copies, label %copy, label %fill_next
+copy:
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item = load i64, ptr %item_at, align 8
+  call void @copy_items(ptr %slot, i64 %item, ptr %p, i64 %item, i64 %n, i64 %item)
+  %used = mul i64 %n, %item
+  %pad = getelementptr i8, ptr %slot, i64 %used
+  call void @copy_items(ptr %pad, i64 %item, ptr %p, i64 0, i64 %missing, i64 %item)
+  br label %fill_next
+fill_next:
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %fill, label %compute
+compute:
+  call void %body(ptr %padded, ptr %incs, i64 1, i64 0)
+  br label %give
+give:
+  %o = phi i64 [ %nin, %compute ], [ %o_next, %give ]
+  %out_at = getelementptr ptr, ptr %at, i64 %o
+  %out = load ptr, ptr %out_at, align 8
+  %result_at = getelementptr ptr, ptr %padded, i64 %o
+  %result = load ptr, ptr %result_at, align 8
+  %out_item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %o
+  %out_item = load i64, ptr %out_item_at, align 8
+  call void @copy_items(ptr %out, i64 %out_item, ptr %result, i64 %out_item, i64 %n, i64 %out_item)
+  %o_next = add i64 %o, 1
+  %o_more = icmp slt i64 %o_next, %nops
+  br i1 %o_more, label %give, label %done
+done:
+  ret void
+}
+
+; Moves each pointer of %at by %n times its step.
+define internal void @advance(ptr %at, ptr %steps, i64 %n, i64 %nops) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %loop ]
+  %p_at = getelementptr ptr, ptr %at, i64 %i
+  %p = load ptr, ptr %p_at, align 8
+  %step_at = getelementptr i64, ptr %steps, i64 %i
+  %step = load i64, ptr %step_at, align 8
+  %distance = mul i64 %step, %n
+  %q = getelementptr i8, ptr %p, i64 %distance
+  store ptr %q, ptr %p_at, align 8
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; How many items until every output stands on a 64-byte border; -1 where they never do together.
+define internal i64 @items_to_border(ptr %k, ptr %at) nounwind {
+entry:
+  %nin_at = getelementptr %kernel, ptr %k, i64 0, i32 2
+  %nin = load i64, ptr %nin_at, align 8
+  %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  br label %loop
+loop:
+  %o = phi i64 [ %nin, %entry ], [ %o_next, %next ]
+  %known = phi i64 [ -1, %entry ], [ %items, %next ]
+  %p_at = getelementptr ptr, ptr %at, i64 %o
+  %p = load ptr, ptr %p_at, align 8
+  %address = ptrtoint ptr %p to i64
+  %back = sub i64 0, %address
+  %bytes = and i64 %back, 63
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %o
+  %item = load i64, ptr %item_at, align 8
+  %items = udiv i64 %bytes, %item
+  %rest = urem i64 %bytes, %item
+  %whole = icmp eq i64 %rest, 0
+  %first = icmp eq i64 %known, -1
+  %agrees = icmp eq i64 %known, %items
+  %first_or_agrees = or i1 %first, %agrees
+  %good = and i1 %whole, %first_or_agrees
+  br i1 %good, label %next, label %never
+next:
+  %o_next = add i64 %o, 1
+  %more = icmp slt i64 %o_next, %nops
+  br i1 %more, label %loop, label %done
+never:
+  ret i64 -1
+done:
+  ret i64 %items
+}
+
+; Runs the body over contiguous (or repeated) operands at %at: whole vectors, then what is left. Moves %at.
+define internal void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %flags, ptr %scratch) nounwind {
+entry:
+  %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
+  %lanes = load i64, ptr %lanes_at, align 8
+  %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  %body = load ptr, ptr %k, align 8
+  %vectors = udiv i64 %count, %lanes
+  %some = icmp ne i64 %vectors, 0
+  br i1 %some, label %whole, label %tail
+whole:
+  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 %flags)
+  br label %tail
+tail:
+  %covered = mul i64 %vectors, %lanes
+  %rest = sub i64 %count, %covered
+  %left = icmp ne i64 %rest, 0
+  br i1 %left, label %last, label %done
+last:
+  call void @advance(ptr %at, ptr %incs, i64 %vectors, i64 %nops)
+  call void @partial(ptr %k, ptr %at, ptr %incs, i64 %rest, ptr %scratch)
+  br label %done
+done:
+  ret void
+}
+
+; %count items of every operand; operand i starts at %args[i] and moves by %steps[i] bytes, any step and any alignment.
+define void @fl_block(ptr %k, ptr %args, ptr %steps, i64 %count, i64 %flags) nounwind {
+entry:
+  %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
+  %lanes = load i64, ptr %lanes_at, align 8
+  %nin_at = getelementptr %kernel, ptr %k, i64 0, i32 2
+  %nin = load i64, ptr %nin_at, align 8
+  %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  ; Strided operands pass through packed blocks: at most 256 items, and at most 128 KiB for all of them together.
+  %fit = udiv i64 16384, %nops
+  %large = icmp ugt i64 %fit, 256
+  %wish = select i1 %large, i64 256, i64 %fit
+  %wish_vectors = udiv i64 %wish, %lanes
+  %wish_items = mul i64 %wish_vectors, %lanes
+  %any = icmp ne i64 %wish_items, 0
+  %block = select i1 %any, i64 %wish_items, i64 %lanes
+  %packed_bytes = shl i64 %block, 3
+  %padded_bytes = shl i64 %lanes, 3
+  %padded_total = mul i64 %padded_bytes, %nops
+  %packed_total = mul i64 %packed_bytes, %nops
+  %padded = alloca i8, i64 %padded_total, align 64
+  %packed = alloca i8, i64 %packed_total, align 64
+  %at = alloca ptr, i64 %nops, align 8
+  %incs = alloca i64, i64 %nops, align 8
+  %is_packed = alloca i8, i64 %nops, align 1
+  %one = icmp eq i64 %count, 1
+  %positive = icmp sgt i64 %count, 0
+  br i1 %positive, label %look, label %done
+look:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %look_next ]
+  %strided = phi i8 [ 0, %entry ], [ %strided_next, %look_next ]
+  %arg_at = getelementptr ptr, ptr %args, i64 %i
+  %arg = load ptr, ptr %arg_at, align 8
+  %step_at = getelementptr i64, ptr %steps, i64 %i
+  %step = load i64, ptr %step_at, align 8
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item = load i64, ptr %item_at, align 8
+  %vector_bytes = mul i64 %item, %lanes
+  %slot_offset = mul i64 %i, %packed_bytes
+  %slot = getelementptr i8, ptr %packed, i64 %slot_offset
+  %dense = icmp eq i64 %step, %item
+  %single = or i1 %dense, %one
+  br i1 %single, label %look_next, label %not_dense
+not_dense:
+  %still = icmp eq i64 %step, 0
+  %is_input = icmp slt i64 %i, %nin
+  %repeats = and i1 %still, %is_input
+  br i1 %repeats, label %repeat, label %look_next
+repeat:
+  call void @copy_items(ptr %slot, i64 %item, ptr %arg, i64 0, i64 %lanes, i64 %item)
+  br label %look_next
+look_next:
+  %inc = phi i64 [ %vector_bytes, %look ], [ %vector_bytes, %not_dense ], [ 0, %repeat ]
+  %pack = phi i8 [ 0, %look ], [ 1, %not_dense ], [ 0, %repeat ]
+  %start = phi ptr [ %arg, %look ], [ %slot, %not_dense ], [ %slot, %repeat ]
+  %at_at = getelementptr ptr, ptr %at, i64 %i
+  store ptr %start, ptr %at_at, align 8
+  %inc_at = getelementptr i64, ptr %incs, i64 %i
+  store i64 %inc, ptr %inc_at, align 8
+  %pack_at = getelementptr i8, ptr %is_packed, i64 %i
+  store i8 %pack, ptr %pack_at, align 1
+  %strided_next = or i8 %strided, %pack
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %look, label %looked
+looked:
+  %none_strided = icmp eq i8 %strided_next, 0
+  br i1 %none_strided, label %straight, label %blocks
+straight:
+  %streaming = icmp ne i64 %flags, 0
+  br i1 %streaming, label %border, label %run
+border:
+  %head = call i64 @items_to_border(ptr %k, ptr %at)
+  %reachable = icmp ult i64 %head, %count
+  br i1 %reachable, label %stream, label %run
+stream:
+  %no_head = icmp eq i64 %head, 0
+  br i1 %no_head, label %run, label %run_head
+run_head:
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %head, i64 0, ptr %padded)
+  call void @restart(ptr %k, ptr %args, ptr %at, ptr %incs, ptr %is_packed, i64 %head)
+  br label %run
+run:
+  %done_items = phi i64 [ 0, %straight ], [ 0, %border ], [ 0, %stream ], [ %head, %run_head ]
+  %run_flags = phi i64 [ 0, %straight ], [ 0, %border ], [ %flags, %stream ], [ %flags, %run_head ]
+  %run_items = sub i64 %count, %done_items
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %run_items, i64 %run_flags, ptr %padded)
+  br label %done
+blocks:
+  %first = phi i64 [ 0, %looked ], [ %first_next, %block_end ]
+  %remaining = sub i64 %count, %first
+  %full = icmp sgt i64 %remaining, %block
+  %m = select i1 %full, i64 %block, i64 %remaining
+  call void @restart(ptr %k, ptr %args, ptr %at, ptr %incs, ptr %is_packed, i64 %first)
+  call void @move_packed(ptr %k, ptr %args, ptr %steps, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %first, i64 %m, i64 0, i64 %nin)
+  call void @place_packed(ptr %at, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %nops)
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %m, i64 0, ptr %padded)
+  call void @move_packed(ptr %k, ptr %args, ptr %steps, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %first, i64 %m, i64 %nin, i64 %nops)
+  br label %block_end
+block_end:
+  %first_next = add i64 %first, %m
+  %blocks_more = icmp slt i64 %first_next, %count
+  br i1 %blocks_more, label %blocks, label %done
+done:
+  ret void
+}
+
+; Points contiguous operands at item %first; repeated and packed ones stay where they are.
+define internal void @restart(ptr %k, ptr %args, ptr %at, ptr %incs, ptr %is_packed, i64 %first) nounwind {
+entry:
+  %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
+  %inc_at = getelementptr i64, ptr %incs, i64 %i
+  %inc = load i64, ptr %inc_at, align 8
+  %pack_at = getelementptr i8, ptr %is_packed, i64 %i
+  %pack = load i8, ptr %pack_at, align 1
+  %moves = icmp ne i64 %inc, 0
+  %loose = icmp eq i8 %pack, 0
+  %contiguous = and i1 %moves, %loose
+  br i1 %contiguous, label %point, label %next
+point:
+  %arg_at = getelementptr ptr, ptr %args, i64 %i
+  %arg = load ptr, ptr %arg_at, align 8
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item = load i64, ptr %item_at, align 8
+  %distance = mul i64 %item, %first
+  %p = getelementptr i8, ptr %arg, i64 %distance
+  %at_at = getelementptr ptr, ptr %at, i64 %i
+  store ptr %p, ptr %at_at, align 8
+  br label %next
+next:
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; Points packed operands at their slots.
+define internal void @place_packed(ptr %at, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %nops) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
+  %pack_at = getelementptr i8, ptr %is_packed, i64 %i
+  %pack = load i8, ptr %pack_at, align 1
+  %loose = icmp eq i8 %pack, 0
+  br i1 %loose, label %next, label %point
+point:
+  %slot_offset = mul i64 %i, %packed_bytes
+  %slot = getelementptr i8, ptr %packed, i64 %slot_offset
+  %at_at = getelementptr ptr, ptr %at, i64 %i
+  store ptr %slot, ptr %at_at, align 8
+  br label %next
+next:
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; Operands %from_op up to %to_op that are packed: %m items from item %first, into the slots (inputs) or out of them.
+define internal void @move_packed(ptr %k, ptr %args, ptr %steps, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %first, i64 %m, i64 %from_op, i64 %to_op) nounwind {
+entry:
+  %nin_at = getelementptr %kernel, ptr %k, i64 0, i32 2
+  %nin = load i64, ptr %nin_at, align 8
+  %any = icmp slt i64 %from_op, %to_op
+  br i1 %any, label %loop, label %done
+loop:
+  %i = phi i64 [ %from_op, %entry ], [ %i_next, %next ]
+  %pack_at = getelementptr i8, ptr %is_packed, i64 %i
+  %pack = load i8, ptr %pack_at, align 1
+  %loose = icmp eq i8 %pack, 0
+  br i1 %loose, label %next, label %move
+move:
+  %slot_offset = mul i64 %i, %packed_bytes
+  %slot = getelementptr i8, ptr %packed, i64 %slot_offset
+  %arg_at = getelementptr ptr, ptr %args, i64 %i
+  %arg = load ptr, ptr %arg_at, align 8
+  %step_at = getelementptr i64, ptr %steps, i64 %i
+  %step = load i64, ptr %step_at, align 8
+  %distance = mul i64 %step, %first
+  %p = getelementptr i8, ptr %arg, i64 %distance
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item = load i64, ptr %item_at, align 8
+  %is_input = icmp slt i64 %i, %nin
+  br i1 %is_input, label %in, label %out
+in:
+  call void @copy_items(ptr %slot, i64 %item, ptr %p, i64 %step, i64 %m, i64 %item)
+  br label %next
+out:
+  call void @copy_items(ptr %p, i64 %step, ptr %slot, i64 %item, i64 %m, i64 %item)
+  br label %next
+next:
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %to_op
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}

@@ -1,0 +1,171 @@
+"""The pool that large calls are shared out over: how many threads, and native workers that wait for jobs.
+
+The calling thread always works itself and a job is complete when the caller returns, so a pool with no free thread only
+means less help. There is no queue in front of a call and no lock that a small call would take; the pool's mutex is held
+for a few instructions around each large call. A forked child starts its own workers when it first needs them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import ctypes
+import functools
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import LimitError
+from . import native
+
+THREAD_LIMIT = 1024
+_PATIENCE_PAUSES = 2000
+"""How long a free worker looks for the next job before it sleeps: some 20 to 50 microseconds."""
+
+_limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("fuseline_thread_limit", default=None)
+
+
+@contextlib.contextmanager
+def limit(threads: int) -> Iterator[None]:
+    """Calls made inside, by this thread or task, use at most ``threads`` threads (the caller's included)."""
+    if not 1 <= threads <= THREAD_LIMIT:
+        raise LimitError(f"a thread count is from 1 to {THREAD_LIMIT}, not {threads}")
+    token = _limit.set(threads)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def thread_count() -> int:
+    """Threads that a large call uses here: the innermost `limit`, or `available`."""
+    stated = _limit.get()
+    return available() if stated is None else stated
+
+
+@functools.cache
+def available() -> int:
+    """``FUSELINE_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the processors this process may use in full.
+
+    That is the affinity mask, cut to the control group's quota (rounded up). Read once a process.
+    """
+    for name in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS"):
+        first = os.environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS may list nesting levels
+        if first.isdigit() and int(first) > 0:
+            return min(int(first), THREAD_LIMIT)
+    return min(affinity(), quota() or THREAD_LIMIT, THREAD_LIMIT)
+
+
+def affinity() -> int:
+    """Processors this process may run on."""
+    mask = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(mask(0)) if mask else os.cpu_count() or 1
+
+
+def quota(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> int | None:
+    """Processors that the control groups (version 2 or 1) grant in full, rounded up; None where they do not say."""
+    shares = [
+        share
+        for group in _groups(membership)
+        for share in (_quota_version_2(root / group), _quota_version_1(root / "cpu" / group))
+        if share is not None
+    ]
+    return min(shares, default=None)
+
+
+def _groups(membership: Path) -> list[str]:
+    """The paths of this process's groups and of the groups around them, without the leading slash."""
+    found = {""}
+    for line in _text(membership).splitlines():
+        path = line.split(":", 2)[-1].strip("/")
+        while path:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return sorted(found)
+
+
+def _quota_version_2(group: Path) -> int | None:
+    quota_us, _, period_us = _text(group / "cpu.max").partition(" ")
+    return _whole_processors(quota_us, period_us)
+
+
+def _quota_version_1(group: Path) -> int | None:
+    return _whole_processors(_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
+
+
+def _whole_processors(quota_us: str, period_us: str) -> int | None:
+    if not (quota_us.strip().isdigit() and period_us.strip().isdigit()):
+        return None
+    period = int(period_us)
+    return max(1, -(-int(quota_us) // period)) if period else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+class Pool:
+    """Native worker threads around the memory that `%pool` in native/run.ll describes. Lives as long as its process."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.worker_count = 0
+        self._lock = threading.Lock()
+        self._memory = ctypes.create_string_buffer(3 * 128 + 3 * 8 + 64)
+        self.address = -(-ctypes.addressof(self._memory) // 64) * 64
+        libc = ctypes.CDLL(None)
+        libc.pthread_mutex_init(ctypes.c_void_p(self.address), None)
+        libc.pthread_cond_init(ctypes.c_void_p(self.address + 128), None)
+        libc.pthread_cond_init(ctypes.c_void_p(self.address + 256), None)
+        ctypes.c_int64.from_address(self.address + 3 * 128 + 2 * 8).value = _PATIENCE_PAUSES
+
+    def ensure(self, workers: int) -> int:
+        """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""
+        if self.worker_count >= workers:
+            return self.worker_count
+        with self._lock:
+            while self.worker_count < workers and self._start():
+                self.worker_count += 1
+        return self.worker_count
+
+    def _start(self) -> bool:
+        # Signals belong to the threads that Python knows.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread = ctypes.c_void_p()
+            entry = ctypes.c_void_p(native.support().exports["fl_worker"])
+            libc = ctypes.CDLL(None)
+            if libc.pthread_create(ctypes.byref(thread), None, entry, ctypes.c_void_p(self.address)) != 0:
+                return False
+            libc.pthread_detach(thread)
+            return True
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_pools: list[Pool] = []
+"""The newest is this process's; those before it belong to processes that this one was forked from."""
+_pools_lock = threading.Lock()
+
+
+def _forget_lock() -> None:
+    global _pools_lock
+    _pools_lock = threading.Lock()  # the copy in a forked child may be locked for ever
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
+
+
+def pool() -> Pool:
+    """The pool of this process."""
+    if not _pools or _pools[-1].process != os.getpid():
+        with _pools_lock:
+            if not _pools or _pools[-1].process != os.getpid():
+                _pools.append(Pool())
+    return _pools[-1]
