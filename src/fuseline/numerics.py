@@ -152,9 +152,9 @@ def shift_right(a: Array, b: Array) -> Array:
     """``a >> b``, arithmetic for signed dtypes; a count of the width or more (or negative) leaves only the sign."""
     width = a.dtype.itemsize * 8
     count = np.where((b >= 0) & (b < width), b, width - 1).astype(a.dtype)
-    shifted = np.right_shift(a, count)
+    shifted: Array = np.right_shift(a, count)
     if a.dtype.kind == "u":
-        return np.where((b >= 0) & (b < width), shifted, np.zeros((), a.dtype))
+        shifted = np.where((b >= 0) & (b < width), shifted, np.zeros((), a.dtype))
     return shifted
 
 
@@ -173,7 +173,8 @@ def power(a: Array, b: Array) -> Array:
 def _power_float64(a: Array, b: Array) -> Array:
     # NumPy turns a scalar exponent of 0.5 into sqrt, which differs at -inf; an array exponent reaches pow itself.
     a, b = np.broadcast_arrays(a, b)
-    return np.power(np.ascontiguousarray(a), np.ascontiguousarray(b))
+    power: Array = np.power(np.ascontiguousarray(a), np.ascontiguousarray(b))
+    return power
 
 
 # ── casts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,7 +190,7 @@ def float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
     whole = np.trunc(np.asarray(x, np.float64))
     limit = 2.0 ** (through.itemsize * 8 - 1)
     fits = (whole >= -limit) & (whole < limit)
-    result = np.where(fits, np.where(fits, whole, 0).astype(through), np.iinfo(through).min)
+    result = np.where(fits, np.where(fits, whole, 0).astype(through), int(-limit))
     if target == np.uint64:
         upper = (whole >= limit) & (whole < 2 * limit)
         high = np.where(upper, whole - limit, 0).astype(np.uint64) + np.uint64(2**63)
@@ -211,7 +212,8 @@ def bitcast(x: Array, target: np.dtype[Any]) -> Array:
 
 def lookup(index: Array, table: Array) -> Array:
     """``table[index]`` with the index taken modulo the table's length, a power of two."""
-    return table[np.asarray(index).astype(np.int64) & (len(table) - 1)]
+    found: Array = table[np.asarray(index).astype(np.int64) & (len(table) - 1)]
+    return found
 
 
 # ── functions whose truth is the float64 value rounded once ──────────────────────────────────────────────────────────
@@ -296,7 +298,8 @@ def tree_sum(x: Array, axes: tuple[int, ...], result: np.dtype[Any]) -> Array:
     while size > 1:
         size //= 2
         level = level[:size] + level[size:]
-    return level[0].reshape(out_shape)
+    folded: Array = level[0].reshape(out_shape)
+    return folded
 
 
 def fold_axes(function: Callable[[Array, Array], Array], x: Array, axes: tuple[int, ...]) -> Array:
@@ -306,4 +309,5 @@ def fold_axes(function: Callable[[Array, Array], Array], x: Array, axes: tuple[i
     while len(level) > 1:
         half = (len(level) + 1) // 2
         level = np.concatenate([function(level[: len(level) - half], level[half:]), level[len(level) - half : half]])
-    return level[0].reshape(tuple(1 if d in axes else x.shape[d] for d in range(x.ndim)))
+    folded: Array = level[0].reshape(tuple(1 if d in axes else x.shape[d] for d in range(x.ndim)))
+    return folded
