@@ -7,7 +7,7 @@ smallest free buffer that is large enough, else a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from ..ir.graph import Graph
@@ -15,6 +15,7 @@ from ..ir.node import Node
 from ..ops import OPERATIONS
 
 SizeOf = Callable[[Node], int]
+ClassOf = Callable[[Node], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +75,30 @@ def may_overwrite(node: Node, operand: Node) -> bool:
     return same_shape and operand.dtype.bits == node.dtype.bits
 
 
-def assign_buffers(graph: Graph, size_of: SizeOf, order: Sequence[Node] | None = None) -> BufferPlan:
-    """Greedy reuse in ``order`` (default: the program's); ``size_of`` gives the bytes of a value."""
+def _one_class(_: Node) -> Hashable:
+    return None
+
+
+def assign_buffers(
+    graph: Graph, size_of: SizeOf, order: Sequence[Node] | None = None, class_of: ClassOf = _one_class
+) -> BufferPlan:
+    """Greedy reuse in ``order`` (default: the program's); ``size_of`` gives the bytes of a value.
+
+    Only values of one class share a buffer; by default all are of one, since a buffer is bytes.
+    """
     order = tuple(order if order is not None else graph.nodes)
-    return _Greedy(graph, size_of, order).run()
+    return _Greedy(graph, size_of, order, class_of).run()
 
 
 class _Greedy:
-    def __init__(self, graph: Graph, size_of: SizeOf, order: tuple[Node, ...]) -> None:
+    def __init__(self, graph: Graph, size_of: SizeOf, order: tuple[Node, ...], class_of: ClassOf) -> None:
         self.order = order
         self.size_of = size_of
+        self.class_of = class_of
         self.last = last_uses(graph, order)
         self.holder: dict[Node, int] = {}
         self.sizes: list[int] = []
+        self.classes: list[Hashable] = []
         self.free: list[int] = []
         self.made: list[Assignment] = []
 
@@ -94,8 +106,8 @@ class _Greedy:
         alive = most = 0
         for position, node in enumerate(self.order):
             dying = [a for a in dict.fromkeys(node.args) if a in self.holder and self.last[a] == position]
-            taken = next((a for a in dying if may_overwrite(node, a)), None)
-            buffer = self.holder[taken] if taken is not None else self.allocate(self.size_of(node))
+            taken = next((a for a in dying if self.takes_over(node, a)), None)
+            buffer = self.holder[taken] if taken is not None else self.allocate(node)
             alive += taken is None
             most = max(most, alive)
             self.holder[node] = buffer
@@ -104,13 +116,18 @@ class _Greedy:
             alive -= self.release(node, taken, dying, position)
         return BufferPlan(self.order, tuple(self.made), tuple(self.sizes), most)
 
-    def allocate(self, size: int) -> int:
-        fitting = [b for b in self.free if self.sizes[b] >= size]
+    def takes_over(self, node: Node, operand: Node) -> bool:
+        return may_overwrite(node, operand) and self.class_of(node) == self.class_of(operand)
+
+    def allocate(self, node: Node) -> int:
+        size, kind = self.size_of(node), self.class_of(node)
+        fitting = [b for b in self.free if self.sizes[b] >= size and self.classes[b] == kind]
         if fitting:
             best = min(fitting, key=lambda b: (self.sizes[b], b))
             self.free.remove(best)
             return best
         self.sizes.append(size)
+        self.classes.append(kind)
         return len(self.sizes) - 1
 
     def release(self, node: Node, taken: Node | None, dying: list[Node], position: int) -> int:

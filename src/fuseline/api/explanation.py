@@ -1,0 +1,237 @@
+"""What `explain` answers, as data: dataflow, traffic, memory and, where asked for, measurements.
+
+Nothing here formats; `report` renders it, and `Explanation.to_dict` is the stable JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..ir.graph import Graph
+from ..ir.size import Shape, shape_text
+from ..machine.device import Device
+from ..units import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A row of the dataflow table. ``last_use`` is the number of the last reader, or None for an output."""
+
+    number: int
+    name: str
+    op: str
+    args: tuple[str, ...]
+    level: int
+    users: int
+    last_use: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON keys; ``last_use`` is ``"output"`` for a value that is returned."""
+        last = "output" if self.last_use is None else self.last_use
+        fields = {"number": self.number, "name": self.name, "op": self.op, "args": list(self.args)}
+        return {**fields, "level": self.level, "users": self.users, "last_use": last}
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflow:
+    """The optimised graph as a table, with its depth."""
+
+    source: str
+    text: str
+    instructions: tuple[Instruction, ...]
+    depth: int
+    widest_level: int
+    """The most instructions on one level: how parallel the graph itself is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTraffic:
+    """One plan's ledger on the device. Times are lower bounds in seconds."""
+
+    array_accesses: int
+    bytes: int
+    kernels: int
+    bandwidth_time_s: float
+    compute_time_s: float | None
+    launch_time_s: float
+    total_s: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON keys."""
+        names = ("array_accesses", "bytes", "kernels", "bandwidth_time_s", "compute_time_s", "launch_time_s", "total_s")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Unfused against fused, and what bounds the fused program. None where the device's figure is not known."""
+
+    unfused: PlanTraffic
+    fused: PlanTraffic
+    result_elements: int
+    result_bytes: int
+    flops: int
+    primitive_instructions: int
+    """Instructions of the fused kernel after expansion to primitives: the real work an element."""
+    arithmetic_intensity_flop_per_byte: float
+    ridge_point_flop_per_byte: float | None
+    ridge_point_vector_flop_per_byte: float | None
+    bound: str
+    bandwidth: Quantity
+    launch_latency: Quantity
+    matrix_peak: Quantity | None
+    vector_peak: Quantity | None
+
+    @property
+    def traffic_ratio(self) -> float:
+        """By how many times fusion reduces the bytes."""
+        return self.unfused.bytes / self.fused.bytes if self.fused.bytes else 1.0
+
+    @property
+    def flops_per_element(self) -> float:
+        """FLOP an element of the result."""
+        return self.flops / self.result_elements if self.result_elements else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A row of the buffer table."""
+
+    number: int
+    name: str
+    buffer: int
+    in_place: bool
+    first: int
+    last: int | None
+    size_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON keys."""
+        last = "output" if self.last is None else self.last
+        row = {"number": self.number, "name": self.name, "buffer": self.buffer, "in_place": self.in_place}
+        return {**row, "first": self.first, "last": last, "size_bytes": self.size_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Buffers of the unfused program: one an instruction, reused in program order, and in the best order found."""
+
+    naive_buffers: int
+    naive_bytes: int
+    planned_buffers: int
+    planned_bytes: int
+    best_order_buffers: int
+    best_order_bytes: int
+    most_alive: int
+    most_alive_best_order: int
+    assignment: tuple[Placed, ...]
+    best_order: tuple[Placed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One implementation timed on this host. ``bytes_per_s`` is by the row's own traffic model."""
+
+    implementation: str
+    threads: int
+    n: int
+    dtype: str
+    median_s: float | None
+    spread_s: float | None = None
+    bytes_per_s: float | None = None
+    max_abs_error: float | None = None
+    fraction_of_limit: float | None = None
+    speedup: float | None = None
+    """Against the first row with the same threads."""
+    note: str = ""
+    """Why there is no time."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON keys."""
+        names = ("implementation", "threads", "n", "dtype", "median_s", "spread_s", "bytes_per_s", "max_abs_error")
+        row = {name: getattr(self, name) for name in names}
+        return {**row, "fraction_of_limit": self.fraction_of_limit, "speedup": self.speedup, "note": self.note}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The four answers about one program on one device."""
+
+    graph: Graph
+    device: Device
+    shape: Shape | None
+    dtype: str
+    sizes: Mapping[str, int]
+    dataflow: Dataflow
+    traffic: Traffic
+    memory: Memory
+    measured: tuple[Measured, ...] = field(default=())
+
+    def with_measurements(self, rows: tuple[Measured, ...]) -> Explanation:
+        """The same explanation with a fourth section."""
+        return replace(self, measured=rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON form: SI units in the key names."""
+        t, m = self.traffic, self.memory
+        return {
+            "device": self.device.name,
+            "dtype": self.dtype,
+            "shape": shape_text(self.shape) if self.shape is not None else None,
+            "sizes": dict(self.sizes),
+            "instruction_count": len(self.dataflow.instructions),
+            "depth": self.dataflow.depth,
+            "instructions": [i.to_dict() for i in self.dataflow.instructions],
+            "traffic": {"unfused": t.unfused.to_dict(), "fused": t.fused.to_dict(), "traffic_ratio": t.traffic_ratio},
+            "flop_count": t.flops,
+            "primitive_instruction_count": t.primitive_instructions,
+            "arithmetic_intensity_flop_per_byte": t.arithmetic_intensity_flop_per_byte,
+            "ridge_point_flop_per_byte": t.ridge_point_flop_per_byte,
+            "ridge_point_vector_flop_per_byte": t.ridge_point_vector_flop_per_byte,
+            "bound": t.bound,
+            "launch_latency_s": t.launch_latency.to_dict(),
+            "bandwidth_bytes_per_s": t.bandwidth.to_dict(),
+            "memory": {
+                "naive_buffers": m.naive_buffers,
+                "planned_buffers": m.planned_buffers,
+                "best_order_buffers": m.best_order_buffers,
+                "naive_bytes": m.naive_bytes,
+                "buffer_bytes": m.planned_bytes,
+                "best_order_bytes": m.best_order_bytes,
+                "most_alive": m.most_alive,
+                "assignment": [p.to_dict() for p in m.assignment],
+                "best_order": [p.to_dict() for p in m.best_order],
+            },
+            "measured": [row.to_dict() for row in self.measured],
+        }
+
+    def __rich__(self) -> Any:
+        return _view().terminal(self)
+
+    def _repr_html_(self) -> str:
+        html: str = _view().html(self)
+        return html
+
+
+class View:
+    """How explanations are shown: the report room registers one, since this room formats nothing."""
+
+    def __init__(self, terminal: Callable[[Explanation], Any], html: Callable[[Explanation], str]) -> None:
+        self.terminal = terminal
+        self.html = html
+
+
+_registered: list[View] = []
+
+
+def register_view(view: View) -> None:
+    """Use ``view`` for the rich and HTML forms of every explanation."""
+    _registered[:] = [view]
+
+
+def _view() -> View:
+    if not _registered:
+        raise RuntimeError("no report is loaded: import fuseline (not only fuseline.api) to print explanations")
+    return _registered[0]
