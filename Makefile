@@ -58,8 +58,9 @@ $(VENV)/installed-dev: $(VENV)/installed-run requirements/dev.txt
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
-# One lock file serves every supported Python and processor: each line carries its marker, and the hashes of all its wheels.
-LOCK := .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+# One lock file serves every supported Python and processor, with one version of each package (so that every Python sees the
+# same types) and the hashes of all its wheels.
+LOCK := .venv-lock/bin/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --group build pyproject.toml
 
 lock:
