@@ -1,0 +1,384 @@
+"""Work and bytes of whole operations from their sizes: one rule an operation, for one shape or for arrays of shapes.
+
+Sizes are integers (then results are exact) or NumPy arrays of them (then results are float64 arrays, a million shapes
+at once). Work is counted as textbooks do, a multiply-add as two; bytes follow a named convention, since sources differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fuseline.cost.operands import OperandTypes, parse_operands
+from fuseline.errors import ShapeError, UnknownNameError, nearest
+from fuseline.machine.dtypes import BITS, INTEGERS, canonical_dtype
+
+Sizes: TypeAlias = int | npt.NDArray[np.float64]
+"""One size, or an array of them as float64."""
+
+CONVENTIONS = ("inputs", "inputs+output", "inputs+scales", "inputs+scales+output")
+"""What is counted as moved: operands alone, with the result, and either with the block scales of narrow formats."""
+
+SCALE_BYTES = 4
+SCALE_BLOCK = 32
+"""A float32 scale for every 32 elements: how DeepGEMM-Ascend's tables count the scales of FP8 and FP4 operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An operand or result: how many elements, their format, and whether it comes with block scales."""
+
+    name: str
+    elements: Sizes
+    dtype: str
+    output: bool = False
+    scaled: bool = False
+
+    def size_bytes(self, with_scales: bool = False) -> Sizes | float:
+        """Bytes of the elements, with those of the scales where asked for and where there are any."""
+        bits = BITS[self.dtype] + (8 * SCALE_BYTES // SCALE_BLOCK if with_scales and self.scaled else 0)
+        total = self.elements * bits
+        return total // 8 if isinstance(total, int) and total % 8 == 0 else total / 8
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeCost:
+    """What one operation does at given sizes.
+
+    ``work`` maps a pipe to ``(amount, dtype)``: FLOP, or OP for integer formats. ``tensors`` are what it reads and
+    writes.
+    """
+
+    operation: str
+    sizes: Mapping[str, Sizes]
+    work: Mapping[str, tuple[Sizes, str]]
+    tensors: tuple[Tensor, ...]
+    dtype: str
+
+    @property
+    def flop(self) -> Sizes:
+        """All work of all pipes, floating-point and integer alike."""
+        total: Sizes = 0
+        for amount, _ in self.work.values():
+            total = total + amount
+        return total
+
+    def bytes(self, convention: str = "inputs+output") -> Sizes | float:
+        """Bytes moved under one of ``CONVENTIONS``."""
+        if convention not in CONVENTIONS:
+            raise UnknownNameError(f"unknown convention {convention!r}; use one of {', '.join(CONVENTIONS)}")
+        outputs, scales = "output" in convention, "scales" in convention
+        total: Any = 0
+        for tensor in self.tensors:
+            if outputs or not tensor.output:
+                total = total + tensor.size_bytes(scales)
+        return total  # type: ignore[no-any-return]
+
+    def intensity(self, convention: str = "inputs+output") -> Any:
+        """FLOP per byte under a convention; zero where there is no work."""
+        return self.flop / np.maximum(self.bytes(convention), 1)
+
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """The conventions that differ for this operation."""
+        return CONVENTIONS if any(tensor.scaled for tensor in self.tensors) else CONVENTIONS[:2]
+
+
+def _sizes(least: int = 1, **given: Any) -> dict[str, Sizes]:
+    """Sizes checked and normalised: whole, at least ``least``."""
+    checked: dict[str, Sizes] = {}
+    for name, value in given.items():
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            if value < least:
+                raise ShapeError(f"{name} must be at least {least}, not {value}")
+            checked[name] = int(value)
+            continue
+        array = np.asarray(value)
+        if array.dtype.kind not in "iuf":
+            raise ShapeError(f"{name} must be a whole number or an array of them, not {value!r}")
+        sizes = array.astype(np.float64)
+        if not np.all(np.isfinite(sizes)) or np.any(sizes < least) or np.any(sizes != np.floor(sizes)):
+            raise ShapeError(f"every {name} must be a whole number of at least {least}")
+        checked[name] = sizes
+    return checked
+
+
+def _vector_dtype(dtype: str) -> str:
+    """The format in which elementwise arithmetic on ``dtype`` runs: floats of 16 bits and fewer are storage for f32."""
+    return dtype if dtype in INTEGERS or BITS[dtype] >= 32 else "f32"
+
+
+def _scaled(dtype: str, types: OperandTypes) -> bool:
+    return types.scaled and BITS[dtype] <= 8 and dtype not in INTEGERS
+
+
+def gemm(m: Any, n: Any, k: Any, dtype: str = "bf16", batch: Any = 1) -> ShapeCost:
+    """``D[m,n] = A[m,k] @ B[k,n]``, ``batch`` times with operands of its own each: 2·m·n·k FLOP a product."""
+    size = _sizes(m=m, n=n, k=k, batch=batch)
+    return _product("gemm" if isinstance(batch, int) and batch == 1 else "batched-gemm", size, size["batch"], dtype)
+
+
+def batched_gemm(batch: Any, m: Any, n: Any, k: Any, dtype: str = "bf16") -> ShapeCost:
+    """``batch`` products ``A[m,k] @ B[k,n]`` with operands of their own."""
+    return _product("batched-gemm", size := _sizes(m=m, n=n, k=k, batch=batch), size["batch"], dtype)
+
+
+def grouped_gemm(groups: Any, m: Any, n: Any, k: Any, dtype: str = "bf16") -> ShapeCost:
+    """``groups`` experts, ``m`` rows each (the average where they differ), each with its own ``B[k,n]``."""
+    return _product("grouped-gemm", size := _sizes(m=m, n=n, k=k, groups=groups), size["groups"], dtype)
+
+
+def _product(operation: str, size: dict[str, Sizes], count: Sizes, dtype: str) -> ShapeCost:
+    types = parse_operands(dtype)
+    m, n, k = size["m"], size["n"], size["k"]
+    tensors = (
+        Tensor("A", count * m * k, types.a, scaled=_scaled(types.a, types)),
+        Tensor("B", count * k * n, types.b, scaled=_scaled(types.b, types)),
+        Tensor("D", count * m * n, types.out, output=True),
+    )
+    return ShapeCost(operation, size, {"matrix": (2 * count * m * n * k, types.compute)}, tensors, str(types))
+
+
+def attention(
+    batch: Any,
+    q_len: Any,
+    kv_len: Any,
+    heads: Any,
+    kv_heads: Any | None = None,
+    head_dim: Any = 128,
+    v_dim: Any | None = None,
+    causal: bool = True,
+    dtype: str = "bf16",
+) -> ShapeCost:
+    """Fused attention with grouped key-value heads: the scores never reach memory.
+
+    Causal queries are the last ``q_len`` of ``kv_len`` positions, so ``q·kv - q(q-1)/2`` pairs remain. Two products a
+    pair on the matrix pipe, and scale, maximum, subtraction, exponential and sum a pair on the vector pipe.
+    """
+    size = _sizes(
+        batch=batch,
+        q_len=q_len,
+        kv_len=kv_len,
+        heads=heads,
+        kv_heads=heads if kv_heads is None else kv_heads,
+        head_dim=head_dim,
+        v_dim=head_dim if v_dim is None else v_dim,
+    )
+    if np.any(np.asarray(size["heads"]) % np.asarray(size["kv_heads"])):
+        raise ShapeError(f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})")
+    if causal and np.any(np.asarray(size["q_len"]) > np.asarray(size["kv_len"])):
+        raise ShapeError(f"causal attention needs q_len <= kv_len, not {q_len} > {kv_len}")
+    types = parse_operands(dtype)
+    b, q, kv = size["batch"], size["q_len"], size["kv_len"]
+    pairs = _causal_pairs(q, kv) if causal else q * kv
+    scores = b * size["heads"] * pairs
+    work = {
+        "matrix": (2 * scores * (size["head_dim"] + size["v_dim"]), types.compute),
+        "vector": (5 * scores, "f32"),
+    }
+    tensors = (
+        Tensor("Q", b * size["heads"] * q * size["head_dim"], types.a),
+        Tensor("K", b * size["kv_heads"] * kv * size["head_dim"], types.b),
+        Tensor("V", b * size["kv_heads"] * kv * size["v_dim"], types.b),
+        Tensor("O", b * size["heads"] * q * size["v_dim"], types.out, output=True),
+    )
+    return ShapeCost("attention", size, work, tensors, str(types))
+
+
+def _causal_pairs(q: Sizes, kv: Sizes) -> Sizes:
+    half = q * (q - 1)
+    return q * kv - (half // 2 if isinstance(half, int) else half / 2)
+
+
+def attention_prefill(
+    batch: Any, q_len: Any, heads: Any, kv_heads: Any | None = None, head_dim: Any = 128, dtype: str = "bf16"
+) -> ShapeCost:
+    """Causal attention of a whole prompt over itself."""
+    return attention(batch, q_len, q_len, heads, kv_heads, head_dim, dtype=dtype)
+
+
+def attention_decode(
+    batch: Any,
+    kv_len: Any,
+    heads: Any,
+    kv_heads: Any | None = None,
+    head_dim: Any = 128,
+    q_len: Any = 1,
+    dtype: str = "bf16",
+) -> ShapeCost:
+    """One new token (or ``q_len`` speculative ones) a sequence against a cache of ``kv_len`` positions."""
+    return attention(batch, q_len, kv_len, heads, kv_heads, head_dim, causal=False, dtype=dtype)
+
+
+def mla_decode(
+    batch: Any,
+    kv_len: Any,
+    heads: Any = 128,
+    latent_dim: Any = 512,
+    rope_dim: Any = 64,
+    q_len: Any = 1,
+    dtype: str = "bf16",
+) -> ShapeCost:
+    """Multi-head latent attention, absorbed form: all heads read one cache of ``latent_dim + rope_dim`` a position.
+
+    The values are the latent part of the same cache, so it is read once (DeepSeek-V2, arXiv:2405.04434, section 2.1).
+    """
+    size = _sizes(batch=batch, q_len=q_len, kv_len=kv_len, heads=heads, latent_dim=latent_dim, rope_dim=rope_dim)
+    types = parse_operands(dtype)
+    key = size["latent_dim"] + size["rope_dim"]
+    rows = size["batch"] * size["q_len"] * size["heads"]
+    scores = rows * size["kv_len"]
+    work = {"matrix": (2 * scores * (key + size["latent_dim"]), types.compute), "vector": (5 * scores, "f32")}
+    tensors = (
+        Tensor("Q", rows * key, types.a),
+        Tensor("KV", size["batch"] * size["kv_len"] * key, types.b),
+        Tensor("O", rows * size["latent_dim"], types.out, output=True),
+    )
+    return ShapeCost("mla-decode", size, work, tensors, str(types))
+
+
+def mqa_logits(q_len: Any, kv_len: Any, heads: Any = 32, head_dim: Any = 128, dtype: str = "fp8->bf16") -> ShapeCost:
+    """Index logits of sparse attention: for each query and position a weighted sum over heads of relu(q·k).
+
+    All ``q_len × kv_len`` pairs are counted: 2·q·kv·heads·dim FLOP on the matrix pipe, three operations a score (relu,
+    weight, sum) on the vector pipe.
+    """
+    size = _sizes(q_len=q_len, kv_len=kv_len, heads=heads, head_dim=head_dim)
+    types = parse_operands(dtype)
+    q, kv, h, d = size["q_len"], size["kv_len"], size["heads"], size["head_dim"]
+    work = {"matrix": (2 * q * kv * h * d, types.compute), "vector": (3 * q * kv * h, "f32")}
+    tensors = (
+        Tensor("Q", q * h * d, types.a),
+        Tensor("K", kv * d, types.b),
+        Tensor("weights", q * h, "f32"),
+        Tensor("K scales", kv, "f32"),
+        Tensor("logits", q * kv, types.out, output=True),
+    )
+    return ShapeCost("mqa-logits", size, work, tensors, str(types))
+
+
+def moe_ffn(
+    tokens: Any,
+    hidden: Any,
+    intermediate: Any,
+    experts: Any,
+    topk: Any,
+    shared: Any = 0,
+    dtype: str = "fp8xfp4->bf16",
+) -> ShapeCost:
+    """Gate, up and down products of a mixture of experts: 2·3·tokens·(topk + shared)·hidden·intermediate FLOP.
+
+    Bytes count every local expert's weights once (all are hit), the tokens in and the result out; not the exchange of
+    tokens between devices.
+    """
+    size = _sizes(tokens=tokens, hidden=hidden, intermediate=intermediate, experts=experts, topk=topk)
+    size |= _sizes(0, shared=shared)
+    types = parse_operands(dtype)
+    one = size["hidden"] * size["intermediate"]
+    active = size["tokens"] * (size["topk"] + size["shared"])
+    tensors = (
+        Tensor("tokens", size["tokens"] * size["hidden"], types.a, scaled=_scaled(types.a, types)),
+        Tensor("weights", 3 * (size["experts"] + size["shared"]) * one, types.b, scaled=_scaled(types.b, types)),
+        Tensor("result", size["tokens"] * size["hidden"], types.out, output=True),
+    )
+    return ShapeCost("moe", size, {"matrix": (6 * active * one, types.compute)}, tensors, str(types))
+
+
+def norm(rows: Any, columns: Any, dtype: str = "bf16", kind: str = "rms") -> ShapeCost:
+    """RMS or layer normalisation of each row with learned weights, one pass over the input.
+
+    ``rms``: square, sum, scale, weight (4 an element); ``layer``: sum, subtract, square, sum, scale, weight, bias (7).
+    """
+    per_element = {"rms": 4, "layer": 7}
+    if kind not in per_element:
+        raise UnknownNameError(f"unknown kind of norm {kind!r}; use rms or layer")
+    size = _sizes(rows=rows, columns=columns)
+    weights = size["columns"] * (1 if kind == "rms" else 2)
+    return _rowwise("norm", size, per_element[kind], dtype, weights)
+
+
+def softmax(rows: Any, columns: Any, dtype: str = "bf16") -> ShapeCost:
+    """Softmax of each row, one pass: maximum, subtract, exponential, sum, divide (5 an element)."""
+    return _rowwise("softmax", _sizes(rows=rows, columns=columns), 5, dtype, None)
+
+
+def _rowwise(operation: str, size: dict[str, Sizes], per_element: int, dtype: str, weights: Sizes | None) -> ShapeCost:
+    name = canonical_dtype(dtype)
+    elements = size["rows"] * size["columns"]
+    extra = () if weights is None else (Tensor("weights", weights, name),)
+    tensors = (Tensor("x", elements, name), *extra, Tensor("y", elements, name, output=True))
+    return ShapeCost(operation, size, {"vector": (per_element * elements, _vector_dtype(name))}, tensors, name)
+
+
+def reduction(elements: Any, results: Any = 1, dtype: str = "f32") -> ShapeCost:
+    """A sum (or maximum, …) of ``elements`` values into ``results``: one operation a value."""
+    size = _sizes(elements=elements, results=results)
+    name = canonical_dtype(dtype)
+    tensors = (Tensor("x", size["elements"], name), Tensor("y", size["results"], name, output=True))
+    return ShapeCost("reduction", size, {"vector": (size["elements"], _vector_dtype(name))}, tensors, name)
+
+
+def copy(elements: Any, dtype: str = "f32") -> ShapeCost:
+    """A copy, transpose or cast without arithmetic: no work, every element read and written once."""
+    size = _sizes(elements=elements)
+    name = canonical_dtype(dtype)
+    tensors = (Tensor("x", size["elements"], name), Tensor("y", size["elements"], name, output=True))
+    return ShapeCost("copy", size, {}, tensors, name)
+
+
+def elementwise(elements: Any, operations: int = 1, inputs: int = 1, outputs: int = 1, dtype: str = "f32") -> ShapeCost:
+    """A fused elementwise kernel: ``operations`` an element, each input read once and each output written once.
+
+    Integer formats count OP on the vector pipe.
+    """
+    size = _sizes(elements=elements)
+    counts = _sizes(0, operations=operations, inputs=inputs, outputs=outputs)
+    name = canonical_dtype(dtype)
+    work = {"vector": (counts["operations"] * size["elements"], _vector_dtype(name))}
+    tensors = (
+        Tensor("inputs", counts["inputs"] * size["elements"], name),
+        Tensor("outputs", counts["outputs"] * size["elements"], name, output=True),
+    )
+    return ShapeCost("elementwise", size, work, tensors, name)
+
+
+OPERATIONS: dict[str, Callable[..., ShapeCost]] = {
+    "gemm": gemm,
+    "grouped-gemm": grouped_gemm,
+    "batched-gemm": batched_gemm,
+    "attention": attention,
+    "attention-prefill": attention_prefill,
+    "attention-decode": attention_decode,
+    "mla-decode": mla_decode,
+    "mqa-logits": mqa_logits,
+    "moe": moe_ffn,
+    "norm": norm,
+    "softmax": softmax,
+    "reduction": reduction,
+    "copy": copy,
+    "elementwise": elementwise,
+}
+"""The rules by the name that people type."""
+
+
+def shape_cost(operation: str, **sizes: Any) -> ShapeCost:
+    """The cost of ``operation`` at ``sizes``, the parameters of its rule; unknown names raise ``UnknownNameError``."""
+    import inspect
+
+    rule = OPERATIONS.get(operation.replace("_", "-"))
+    if rule is None:
+        close = nearest(operation, OPERATIONS)
+        hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(OPERATIONS)}"
+        raise UnknownNameError(f"unknown operation {operation!r}; {hint}")
+    parameters = inspect.signature(rule).parameters
+    for name in sizes:
+        if name not in parameters:
+            raise UnknownNameError(f"{operation} has no size {name!r}; it takes {', '.join(parameters)}")
+    missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in sizes]
+    if missing:
+        raise ShapeError(f"{operation} needs {', '.join(missing)}")
+    return rule(**sizes)

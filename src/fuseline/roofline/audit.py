@@ -1,0 +1,152 @@
+"""Printed figures recomputed from the shape: the arithmetic rate from the work, the byte rate under each convention.
+
+The printed column is always kept; what is recomputed stands beside it as a fact, with the convention that
+reproduces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fuseline.cost.shapes import ShapeCost
+from fuseline.roofline.rows import COMPUTE, MEMORY, Row
+
+TOLERANCE = 0.01
+"""A recomputed figure reproduces a printed one within 1 % and the rounding of the printed digits."""
+
+IMPLIED_ROWS = "inputs+scales, rows implied by the rate"
+"""A convention of grouped products only: the rows of A taken from the printed rate and time, an inference."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """The byte rate of a row under one convention, how it compares with the printed one, and the verdict with it."""
+
+    convention: str
+    bytes: float
+    bytes_per_s: float
+    over_printed: float | None
+    reproduces: bool
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The arithmetic rate recomputed from shape and latency, beside the printed one (``None`` where there is none)."""
+
+    flop: float
+    latency_s: float
+    flop_per_s: float
+    printed_flop_per_s: float | None
+    reproduces: bool
+
+    @property
+    def over_printed(self) -> float | None:
+        """Recomputed over printed, or ``None``."""
+        return None if self.printed_flop_per_s is None else self.flop_per_s / self.printed_flop_per_s
+
+
+def effective_latency_s(row: Row, cost: ShapeCost | None) -> tuple[float | None, bool]:
+    """The row's time, and whether it had to be derived from its work and its printed arithmetic rate."""
+    if row.latency_s is not None:
+        return row.latency_s, False
+    rate = row.achieved.get(COMPUTE)
+    if rate is None or cost is None:
+        return None, False
+    return float(cost.work["matrix"][0]) / rate.value, True
+
+
+def calibrate(row: Row, cost: ShapeCost | None) -> Calibration | None:
+    """Recomputes the arithmetic rate of ``row``; ``None`` without a shape or a stated latency."""
+    if cost is None or row.latency_s is None:
+        return None
+    flop = float(cost.work["matrix"][0])
+    rate = flop / row.latency_s
+    printed = row.achieved.get(COMPUTE)
+    if printed is None:
+        return Calibration(flop, row.latency_s, rate, None, False)
+    return Calibration(flop, row.latency_s, rate, printed.value, _close(rate, printed.value, 1e12, row.latency_s))
+
+
+def audit(row: Row, cost: ShapeCost | None, bound_with: Callable[[float], str]) -> tuple[AuditLine, ...]:
+    """The byte rate of ``row`` under every convention; ``bound_with`` gives the verdict for a byte rate."""
+    latency, _ = effective_latency_s(row, cost)
+    if cost is None or latency is None:
+        return ()
+    printed = row.achieved.get(MEMORY)
+    lines = []
+    for convention, count in _byte_counts(row, cost):
+        rate = count / latency
+        over = None if printed is None else rate / printed.value
+        same = printed is not None and _close(rate, printed.value, 1e9, latency)
+        lines.append(AuditLine(convention, count, rate, over, same, bound_with(rate)))
+    return tuple(lines)
+
+
+def _byte_counts(row: Row, cost: ShapeCost) -> list[tuple[str, float]]:
+    """Bytes by convention; for grouped products also with the number of rows that the printed rate and time imply.
+
+    The rows of a group vary, and a table may state their nominal number while its rates count the actual one.
+    """
+    counts = [(name, float(cost.bytes(name))) for name in cost.conventions]
+    rate = row.achieved.get(COMPUTE)
+    if cost.operation == "grouped-gemm" and rate is not None and row.latency_s is not None:
+        factor = rate.value * row.latency_s / float(cost.work["matrix"][0])
+        extra = [tensor for tensor in cost.tensors if tensor.name == "A"]
+        added = (factor - 1) * sum(float(tensor.size_bytes(with_scales=True)) for tensor in extra)
+        counts.append((IMPLIED_ROWS, float(cost.bytes("inputs+scales")) + added))
+    return counts
+
+
+def _close(found: float, printed: float, printed_unit: float, latency_s: float) -> bool:
+    """Whether ``found`` is ``printed`` within the tolerance, half a printed unit, and half a tenth of a microsecond."""
+    allowed = TOLERANCE + 0.5 * printed_unit / printed + 0.05e-6 / latency_s
+    return abs(found / printed - 1) <= allowed
+
+
+@dataclass(frozen=True, slots=True)
+class TableAudit:
+    """How well the conventions explain the printed byte rates of a group of rows.
+
+    ``reproduced`` counts rows by convention; ``explained_by`` lists the conventions that reproduce all of them, closest
+    first; ``over_inputs`` is the range of printed bytes over A+B; ``changed`` names rows whose verdict differs with
+    the output counted.
+    """
+
+    group: str
+    rows: int
+    reproduced: dict[str, int]
+    explained_by: tuple[str, ...]
+    over_inputs: tuple[float, float]
+    changed: tuple[str, ...]
+
+
+def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, ...]]]) -> TableAudit | None:
+    """Summarises ``(row name, verdict as printed, audit lines)``; ``None`` where no row prints a byte rate."""
+    usable = [e for e in entries if e[2] and e[2][0].over_printed is not None]
+    if not usable:
+        return None
+    counts: dict[str, int] = {}
+    for _, _, lines in usable:
+        for line in lines:
+            counts[line.convention] = counts.get(line.convention, 0) + line.reproduces
+    full = [name for name, count in counts.items() if count == len(usable)]
+    ranges = [1 / line.over_printed for _, _, lines in usable for line in lines[:1] if line.over_printed]
+    changed = tuple(name for name, bound, lines in usable if with_output(lines).bound != bound)
+    return TableAudit(group, len(usable), counts, _closest(full, usable), (min(ranges), max(ranges)), changed)
+
+
+def with_output(lines: tuple[AuditLine, ...]) -> AuditLine:
+    """The line of the fullest convention: scales where there are any, and the result."""
+    return [line for line in lines if line.convention.endswith("+output")][-1]
+
+
+def _closest(full: list[str], usable: list[tuple[str, str, tuple[AuditLine, ...]]]) -> tuple[str, ...]:
+    """Conventions that reproduce every row, that with the smallest largest deviation first."""
+
+    def worst(convention: str) -> float:
+        lines = [line for _, _, group in usable for line in group if line.convention == convention]
+        return max(abs((line.over_printed or 0) - 1) for line in lines)
+
+    return tuple(sorted(full, key=worst))

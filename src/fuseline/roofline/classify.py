@@ -1,0 +1,315 @@
+"""From a row of measured rates to a verdict: ratios over the machine's peaks, the rule, the audit, and what differs.
+
+Nothing here formats text: remarks are ``Note`` codes, refusals keep their reasons, and every ratio knows both numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fuseline.errors import FuselineError, ProvenanceError
+from fuseline.machine.device import Device
+from fuseline.roofline.audit import (
+    IMPLIED_ROWS,
+    AuditLine,
+    Calibration,
+    audit,
+    calibrate,
+    effective_latency_s,
+    with_output,
+)
+from fuseline.roofline.provenance import Ratio, divide
+from fuseline.roofline.rows import COMPUTE, MEMORY, Row, measured
+from fuseline.roofline.rules import IMPOSSIBLE_RATIO, BookRule, Note, Reading, Rule, Verdict
+from fuseline.units import Quantity, Source, SourceKind
+
+
+@dataclass(frozen=True, slots=True)
+class PipeRatio:
+    """One rate of a row against the machine: ``side`` is ``compute``, ``memory`` or ``third``.
+
+    ``ratio`` is ``None`` where it may not be formed; ``refused`` then says why. ``derived`` marks a rate that was
+    recomputed from shape and time because the source prints none.
+    """
+
+    pipe: str
+    side: str
+    achieved: Quantity
+    peak: Quantity | None
+    ratio: Ratio | None
+    refused: str = ""
+    derived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """A row with its ratios, verdict, audit and remarks."""
+
+    row: Row
+    device: Device | None
+    pipes: tuple[PipeRatio, ...]
+    verdict: Verdict
+    rule: Rule
+    audit: tuple[AuditLine, ...] = ()
+    calibration: Calibration | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def bound(self) -> str:
+        """The verdict's bound."""
+        return self.verdict.bound
+
+    def ratio(self, side: str) -> float | None:
+        """The ratio of the compute or memory side, or ``None``."""
+        return next((p.ratio.value for p in self.pipes if p.side == side and p.ratio is not None), None)
+
+    def agrees(self) -> bool | None:
+        """Whether the source states the same bound; ``None`` where it states none."""
+        return None if not self.row.says else self.row.says == self.bound
+
+    def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
+        """The row for JSON: rates and peaks by pipe in SI base units, ratios, bound, source, audit and remarks."""
+        render = note_text or (lambda note: note.code)
+        return {
+            "name": self.row.name,
+            "device": self.device.name if self.device else (self.row.device or None),
+            "dtype": self.row.dtype,
+            "operation": self.row.operation or None,
+            "sizes": dict(self.row.sizes),
+            "latency_s": self.row.latency_s,
+            "achieved": {p.pipe: p.achieved.value for p in self.pipes},
+            "peak": {p.pipe: None if p.peak is None else p.peak.value for p in self.pipes},
+            "units": {p.pipe: p.achieved.unit for p in self.pipes},
+            "peak_source": {p.pipe: p.peak.source.to_dict() for p in self.pipes if p.peak is not None},
+            "ratios": {p.pipe: p.ratio.value for p in self.pipes if p.ratio is not None},
+            "mixed": [p.pipe for p in self.pipes if p.ratio is not None and p.ratio.mixed],
+            "refused": {p.pipe: p.refused for p in self.pipes if p.refused},
+            "source": self.row.source,
+            "bound": self.bound,
+            "rule": self.rule.name,
+            "thresholds": self.rule.thresholds(),
+            "source_says": self.row.says or None,
+            "source_says_text": self.row.says_text or None,
+            "audit": [_audit_dict(line) for line in self.audit],
+            "calibration": None if self.calibration is None else _calibration_dict(self.calibration),
+            "notes": [render(note) for note in self.notes],
+        }
+
+
+def _audit_dict(line: AuditLine) -> dict[str, Any]:
+    return {
+        "convention": line.convention,
+        "bytes": line.bytes,
+        "bytes_per_s": line.bytes_per_s,
+        "reproduces_printed": line.reproduces,
+        "bound": line.bound,
+    }
+
+
+def _calibration_dict(found: Calibration) -> dict[str, Any]:
+    return {
+        "flop": found.flop,
+        "latency_s": found.latency_s,
+        "flop_per_s": found.flop_per_s,
+        "printed_flop_per_s": found.printed_flop_per_s,
+        "reproduces_printed": found.reproduces,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How rows are classified: the rule, the kind of peak asked for, and whether mixed ratios are shown."""
+
+    rule: Rule = field(default_factory=BookRule)
+    peak_kind: str | None = None
+    allow_mixed: bool = False
+
+
+def classify_row(
+    row: Row, device: Device | None, measured_on: str | None = None, options: Options | None = None
+) -> RowResult:
+    """The verdict on ``row`` against ``device`` (``None`` where the row names none that is known).
+
+    ``measured_on`` is the canonical name of the machine that the rates were measured on; it is ``device``'s where it is
+    not given. Rates that may not be divided are kept with the reason, and the verdict is made from the rest.
+    """
+    options = options or Options()
+    owner = measured_on if measured_on is not None else (device.name if device else "")
+    row = _owned(row, owner)
+    cost = row.cost()
+    latency, derived_latency = effective_latency_s(row, cost)
+    achieved, derived = _with_derived(row, owner)
+    pipes = tuple(_pipe_ratio(key, rate, row, device, options, key in derived) for key, rate in achieved.items())
+    verdict = _judge(pipes, row, device, latency, options.rule)
+
+    def bound_with(bytes_per_s: float) -> str:
+        changed = dict(achieved) | {MEMORY: measured(bytes_per_s, "B/s", owner, row.source)}
+        others = tuple(_pipe_ratio(key, rate, row, device, options, False) for key, rate in changed.items())
+        return _judge(others, row, device, latency, options.rule).bound
+
+    lines = audit(row, cost, bound_with)
+    calibration = calibrate(row, cost)
+    result = RowResult(row, device, pipes, verdict, options.rule, lines, calibration)
+    return replace(result, notes=_notes(result, derived, derived_latency))
+
+
+def _owned(row: Row, owner: str) -> Row:
+    """``row`` with its rates attributed to the machine they were measured on."""
+    achieved = {key: replace(rate, source=replace(rate.source, machine=owner)) for key, rate in row.achieved.items()}
+    return replace(row, achieved=achieved)
+
+
+def _with_derived(row: Row, owner: str) -> tuple[dict[str, Quantity], frozenset[str]]:
+    """The row's rates, and those of the two sides that its shape and time give where the source prints none."""
+    achieved = dict(row.achieved)
+    cost = row.cost()
+    latency, _ = effective_latency_s(row, cost)
+    added: set[str] = set()
+    if cost is None or latency is None:
+        return achieved, frozenset()
+    source = Source(SourceKind.DERIVED, "recomputed from shape and time", owner)
+    if COMPUTE not in achieved and "matrix" not in achieved:
+        unit = "OP/s" if row.dtype.startswith("i") else "FLOP/s"
+        achieved[COMPUTE] = Quantity(float(cost.work["matrix"][0]) / latency, unit, source, row.dtype)
+        added.add(COMPUTE)
+    if MEMORY not in achieved:
+        achieved[MEMORY] = Quantity(float(cost.bytes(cost.conventions[-1])) / latency, "B/s", source)
+        added.add(MEMORY)
+    return achieved, frozenset(added)
+
+
+def _pipe_ratio(
+    key: str, rate: Quantity, row: Row, device: Device | None, options: Options, derived: bool
+) -> PipeRatio:
+    """The ratio of one rate, or why there is none."""
+    name, side = _locate(key, row, device)
+    if device is None:
+        return PipeRatio(name, side, rate, None, None, "the source names no known machine", derived)
+    try:
+        peak = _peak(name, rate, row, device, options.peak_kind)
+    except FuselineError as error:
+        return PipeRatio(name, side, rate, None, None, str(error), derived)
+    try:
+        return PipeRatio(name, side, rate, peak, divide(rate, peak, options.allow_mixed), "", derived)
+    except ProvenanceError as error:
+        return PipeRatio(name, side, rate, peak, None, str(error), derived)
+
+
+def _locate(key: str, row: Row, device: Device | None) -> tuple[str, str]:
+    """The name of the pipe or memory that a rate belongs to, and its side."""
+    if key == COMPUTE:
+        return compute_pipe(device, row.dtype), COMPUTE
+    main = device.memories[0].name if device and device.memories else "memory"
+    if key in (MEMORY, "main", main):
+        return main, MEMORY
+    if key == "matrix":
+        return key, COMPUTE
+    if key == "vector" and COMPUTE not in row.achieved and "matrix" not in row.achieved:
+        return key, COMPUTE
+    return key, "third"
+
+
+def compute_pipe(device: Device | None, dtype: str) -> str:
+    """The pipe that does arithmetic in ``dtype``: the matrix pipe, or the vector pipe where only that has a figure."""
+    if device is None:
+        return "matrix"
+    matrix, vector = device.find_pipe("matrix"), device.find_pipe("vector")
+    if (matrix is None or matrix.find(dtype) is None) and vector is not None and vector.find(dtype) is not None:
+        return "vector"
+    return "matrix"
+
+
+def _peak(name: str, rate: Quantity, row: Row, device: Device, kind: str | None) -> Quantity:
+    """The peak that ``rate`` is laid against; a kind that the machine lacks falls back to its preferred figure."""
+    if rate.unit == "B/s":
+        memory = device.find_memory(name)
+        if memory is not None:
+            return memory.find_bandwidth(kind) or memory.bandwidth
+        link = next((link for link in device.links if link.name == name or name == "link"), None)
+        if link is not None and link.bandwidth_per_direction is not None:
+            return link.bandwidth_per_direction
+        pipe = device.pipe(name)
+        return pipe.find("", kind=kind) or pipe.peak()
+    pipe = device.pipe(name)
+    dtype = rate.dtype or _third_dtype(name, row)
+    return pipe.find(dtype, kind=kind) or pipe.peak(dtype)
+
+
+def _third_dtype(name: str, row: Row) -> str:
+    """The format of arithmetic on a further pipe: float32 beside a matrix product, the row's own on the matrix pipe."""
+    return row.dtype if name == "matrix" else "f32"
+
+
+def _judge(pipes: tuple[PipeRatio, ...], row: Row, device: Device | None, latency: float | None, rule: Rule) -> Verdict:
+    sides: dict[str, float] = {}
+    third: dict[str, float] = {}
+    for pipe in pipes:
+        if pipe.ratio is None:
+            continue
+        if pipe.side == "third":
+            third[pipe.pipe] = pipe.ratio.value
+        else:
+            sides[pipe.side] = max(pipe.ratio.value, sides.get(pipe.side, 0.0))
+    floor = device.launch_latency.value if device else None
+    reading = Reading(sides.get(COMPUTE), sides.get(MEMORY), third, latency, floor, row.waves)
+    return rule.judge(reading)
+
+
+def _notes(result: RowResult, derived: frozenset[str], derived_latency: bool) -> tuple[Note, ...]:
+    """Every remark that the row deserves, most important first."""
+    row, device = result.row, result.device
+    notes = [
+        Note("impossible-ratio", {"pipe": p.pipe, "ratio": p.ratio.value})
+        for p in result.pipes
+        if p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO
+    ]
+    for pipe in result.pipes:
+        if pipe.refused:
+            notes.append(Note("refused", {"pipe": pipe.pipe, "reason": pipe.refused}))
+        if pipe.ratio is not None and pipe.ratio.mixed:
+            reasons = "; ".join(o.sentence for o in pipe.ratio.objections)
+            notes.append(Note("mixed", {"pipe": pipe.pipe, "reason": reasons}))
+    notes += result.verdict.notes
+    if result.bound == "neither" and device is not None:
+        notes += missing_pipes(result.pipes, device)
+    if row.says and row.says != result.bound:
+        notes.append(Note("source-differs", {"says": row.says, "text": row.says_text, "bound": result.bound}))
+    notes += _recomputed(result, derived, derived_latency)
+    return tuple(notes) + row.notes
+
+
+def _recomputed(result: RowResult, derived: frozenset[str], derived_latency: bool) -> list[Note]:
+    """Remarks from calibration and audit, and about figures that had to be derived."""
+    notes: list[Note] = []
+    if derived_latency:
+        notes.append(Note("derived-latency"))
+    for side in sorted(derived):
+        convention = with_output(result.audit).convention if result.audit else ""
+        notes.append(Note(f"derived-{side}", {"convention": convention}))
+    found = result.calibration
+    if found is not None and found.printed_flop_per_s is not None and not found.reproduces:
+        rates = {"recomputed": found.flop_per_s, "printed": found.printed_flop_per_s, "over": found.over_printed}
+        notes.append(Note("rate-not-reproduced", rates))
+    printed = [line for line in result.audit if line.over_printed is not None]
+    if printed and not any(line.reproduces for line in printed):
+        notes.append(Note("bytes-not-reproduced"))
+    elif printed and all(line.convention == IMPLIED_ROWS for line in printed if line.reproduces):
+        notes.append(Note("bytes-by-implied-rows", {"over": 1 / (printed[0].over_printed or 1)}))
+    elif printed and (last := with_output(result.audit)).bound != result.bound:
+        about = {"bytes_per_s": last.bytes_per_s, "convention": last.convention, "bound": last.bound}
+        notes.append(Note("bound-changes-with-output", about))
+    return notes
+
+
+def missing_pipes(pipes: tuple[PipeRatio, ...], device: Device) -> list[Note]:
+    """For *neither*: which of the machine's pipes have no figure here, and what the profiler calls them."""
+    given = {pipe.pipe for pipe in pipes if pipe.ratio is not None}
+    everything = [(pipe.name, pipe.profiler_names) for pipe in device.pipes]
+    everything += [(memory.name, memory.profiler_names) for memory in device.memories]
+    absent: Mapping[str, tuple[str, ...]] = {name: known for name, known in everything if name not in given}
+    if not absent:
+        return []
+    names = ", ".join(f"{name} ({' + '.join(known)})" if known else name for name, known in absent.items())
+    return [Note("missing-pipes", {"pipes": names})]

@@ -1,0 +1,171 @@
+"""The rules that turn ratios (achieved over peak, one a pipe) into a verdict.
+
+A rule is data: its thresholds are a convention for reading, printed with every answer. The bound is one of
+``compute``, ``memory``, ``balanced``, ``neither``, ``latency``, ``small-grid``, or the name of a saturated third pipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fuseline.errors import UnknownNameError
+
+LATENCY_FACTOR = 2.0
+"""A kernel is latency-bound when its time is below this many times the launch floor."""
+
+IMPOSSIBLE_RATIO = 1.02
+"""Above this a ratio is an error of units, sparsity, clock or byte count, not a speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark as data: a code that the message catalogues know, and what it is about."""
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a rule is given: ratios of both sides and of further pipes, and what is known of the launch."""
+
+    compute: float | None
+    memory: float | None
+    third: Mapping[str, float] = field(default_factory=dict)
+    time_s: float | None = None
+    launch_floor_s: float | None = None
+    waves: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The bound and the remarks that go with it."""
+
+    bound: str
+    notes: tuple[Note, ...] = ()
+
+
+class Rule(Protocol):
+    """A way of reading ratios."""
+
+    @property
+    def name(self) -> str: ...
+
+    def thresholds(self) -> dict[str, float]: ...
+
+    def judge(self, reading: Reading) -> Verdict: ...
+
+
+def _latency(reading: Reading) -> Verdict | None:
+    """*latency* where the time is below twice the launch floor; the ratios then say little."""
+    if reading.time_s is None or reading.launch_floor_s is None:
+        return None
+    limit = LATENCY_FACTOR * reading.launch_floor_s
+    if reading.time_s >= limit:
+        return None
+    values = {"time_s": reading.time_s, "floor_s": reading.launch_floor_s, "factor": LATENCY_FACTOR}
+    return Verdict("latency", (Note("near-launch-floor", values),))
+
+
+@dataclass(frozen=True, slots=True)
+class BookRule:
+    """Saturated from 0.85, involved from 0.45, the other side out of the way below 0.20.
+
+    *compute* or *memory* where that side is saturated and the other below ``other``; *balanced* where both are
+    involved; else a saturated third pipe by its name; else *neither*.
+    """
+
+    saturated: float = 0.85
+    involved: float = 0.45
+    other: float = 0.20
+    name: str = "book"
+
+    def thresholds(self) -> dict[str, float]:
+        """The three thresholds by name."""
+        return {"saturated": self.saturated, "involved": self.involved, "other": self.other}
+
+    def judge(self, reading: Reading) -> Verdict:
+        """The verdict on one reading."""
+        near = _latency(reading)
+        if near is not None:
+            return near
+        compute, memory = reading.compute, reading.memory
+        sides = (("compute", compute, memory), ("memory", memory, compute))
+        for name, mine, its in sides:
+            if mine is not None and its is not None and mine >= self.saturated and its < self.other:
+                return Verdict(name)
+        third = _saturated_third(reading.third, self.saturated)
+        both = compute is not None and memory is not None and min(compute, memory) >= self.involved
+        if both:
+            return (
+                Verdict(third, (Note("third-pipe-over-balanced", {"pipe": third}),)) if third else Verdict("balanced")
+            )
+        if third:
+            return Verdict(third)
+        notes = tuple(
+            Note("side-saturated", {"side": name, "ratio": mine, "other": other_name, "other_ratio": its})
+            for (name, mine, its), other_name in zip(sides, ("memory", "compute"), strict=True)
+            if mine is not None and mine >= self.saturated
+        )
+        return Verdict("neither", notes)
+
+
+@dataclass(frozen=True, slots=True)
+class NsightRule:
+    """The bottleneck rule of NVIDIA Nsight Compute's speed-of-light section, on percentages.
+
+    Both below 60: *latency*, or *small-grid* where there is less than one wave; within 10 points: *balanced*; else the
+    higher side. Above 80 the tool only speaks of high throughput; here the bound is still named.
+    """
+
+    latency_percent: float = 60.0
+    high_percent: float = 80.0
+    balance_points: float = 10.0
+    name: str = "nsight"
+
+    def thresholds(self) -> dict[str, float]:
+        """The three thresholds by name, in percent."""
+        return {
+            "latency_percent": self.latency_percent,
+            "high_percent": self.high_percent,
+            "balance_points": self.balance_points,
+        }
+
+    def judge(self, reading: Reading) -> Verdict:
+        """The verdict on one reading."""
+        near = _latency(reading)
+        if near is not None:
+            return near
+        if reading.compute is None or reading.memory is None:
+            return Verdict("neither")
+        compute, memory = 100 * reading.compute, 100 * reading.memory
+        if max(compute, memory) < self.latency_percent:
+            small = reading.waves is not None and reading.waves < 1
+            return Verdict("small-grid" if small else "latency", (Note("below-latency-threshold"),))
+        notes = (Note("high-throughput"),) if max(compute, memory) > self.high_percent else ()
+        if abs(compute - memory) < self.balance_points:
+            return Verdict("balanced", notes)
+        return Verdict("compute" if compute > memory else "memory", notes)
+
+
+def _saturated_third(third: Mapping[str, float], saturated: float) -> str:
+    """The most used third pipe where it is saturated, or an empty string."""
+    if not third:
+        return ""
+    name = max(third, key=lambda pipe: third[pipe])
+    return name if third[name] >= saturated else ""
+
+
+RULES: dict[str, Rule] = {"book": BookRule(), "nsight": NsightRule()}
+"""The rules by the name that people choose them with."""
+
+
+def rule_named(name: str | Rule) -> Rule:
+    """The rule ``name``, or a rule object as it is; raises ``UnknownNameError``."""
+    if not isinstance(name, str):
+        return name
+    if name not in RULES:
+        raise UnknownNameError(f"unknown rule {name!r}; choose one of {', '.join(RULES)}")
+    return RULES[name]
