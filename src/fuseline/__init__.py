@@ -13,6 +13,7 @@ _HOME: dict[str, str] = {
     "FuselineError": "fuseline.errors",
     "FormulaError": "fuseline.errors",
     "TypeRuleError": "fuseline.errors",
+    "TraceError": "fuseline.errors",
     "ShapeError": "fuseline.errors",
     "LimitError": "fuseline.errors",
     "VerifyError": "fuseline.errors",

@@ -13,10 +13,11 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import FormulaError, nearest
+from ..errors import FormulaError, nearest, source_line
 from ..ir.dtype import DTYPES, dtype
+from ..ir.graph import MAX_NODES
 from ..ir.node import Attrs, Node, literal, make
-from ..ir.program import Declaration, Program
+from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
 from ..ir.size import Dim, named
 from ..ops import INFIX, OPERATIONS, SPELLINGS
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from lark import Lark, Token
 
 MAX_TEXT_BYTES = 16 * 2**20
-MAX_NODES = 1_000_000
 MAX_NUMBER_CHARACTERS = 1_000
-RESERVED_INPUTS = frozenset({"out", "where", "dtype", "casting"})
 
 _CONSTANTS = {"pi": 3.141592653589793, "e": 2.718281828459045, "inf": float("inf"), "nan": float("nan")}
 _CASTS = {spelling: d for d in DTYPES.values() if d.bits >= 8 for spelling in (d.name, d.numpy_name)}
@@ -70,7 +69,7 @@ def _parse(text: str, actions: _Actions) -> None:
     except UnexpectedToken as error:
         actions.refuse_token(error.token)
     except UnexpectedCharacters as error:
-        actions.refuse_character(error.pos_in_stream, error.line, error.column)
+        actions.refuse_character(error.line, error.column)
     except VisitError as error:
         raise error.orig_exc from None
     finally:
@@ -145,8 +144,7 @@ class _Actions:
     inputs: dict[str, Declaration] = field(default_factory=dict)
     bindings: dict[str, _Binding] = field(default_factory=dict)
     nodes: dict[Node, tuple[int, int]] = field(default_factory=dict)
-    names: dict[Node, str] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
+    names: ValueNames = field(default_factory=ValueNames)
     bare_statement: Token | None = None
     ended_bare: bool = False
     count: int = 0
@@ -162,12 +160,7 @@ class _Actions:
         self.set_binding(str(name), value)
 
     def set_binding(self, name: str, value: Node) -> None:
-        if not value.is_source and value not in self.names:
-            unique, n = name, 1
-            while unique in self.taken or unique in self.inputs:
-                unique, n = f"{name}.{n}", n + 1
-            self.taken.add(unique)
-            self.names[value] = unique
+        self.names.give(value, name, self.inputs)
         self.bindings[name] = _Binding(value)
 
     def declare(self, name: Token, kind: Token, shape: tuple[Dim, ...] | None = None) -> None:
@@ -344,7 +337,7 @@ class _Actions:
         outputs = tuple((name, b.node) for name, b in self.bindings.items() if not b.read)
         bindings = {name: b.node for name, b in self.bindings.items()}
         inputs = tuple(self.inputs.values())
-        return Program(self.text, inputs, tuple(self.nodes), outputs, self.names, bindings, self.nodes)
+        return Program(self.text, inputs, tuple(self.nodes), outputs, self.names.of, bindings, self.nodes)
 
     def fail(self, message: str, token: Token | None, hint: str = "") -> NoReturn:
         line, column = (token.line or 0, token.column or 0) if token is not None else (0, 0)
@@ -369,8 +362,8 @@ class _Actions:
             hint = "there are no subscripts; slice the arrays before the call"
         self.fail(f"{word!r} is not expected here", token, hint)
 
-    def refuse_character(self, position: int, line: int, column: int) -> NoReturn:
-        character = self.text[position : position + 1]
+    def refuse_character(self, line: int, column: int) -> NoReturn:
+        character = source_line(self.text, line)[column - 1 : column]
         hint = ""
         if character == ".":
             hint = "there are no attributes: write exp(x), not np.exp(x), and 0.5 for np.float64(0.5)"

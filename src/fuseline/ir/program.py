@@ -6,8 +6,8 @@ array they meet, and every instruction gets the type that NumPy would give it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import FuselineError, LiteralError, UnknownNameError, located, source_line
@@ -19,6 +19,9 @@ from .literals import default_dtype, evaluate_literals, in_range, limits, meetin
 from .node import Attrs, Node, Number, literal_value, make
 from .size import Shape
 from .types import TensorType
+
+RESERVED_INPUTS = frozenset({"out", "where", "dtype", "casting"})
+"""What no input may be called: calls of a kernel use them as options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class Program:
     bindings: Mapping[str, Node] = field(default_factory=dict)
     """Every name's last value, for choosing other outputs."""
     locations: Mapping[Node, tuple[int, int]] = field(default_factory=dict)
+    captures: Mapping[str, Any] = field(default_factory=dict)
+    """Arrays that a traced function closes over, by the name of the input they are the value of."""
+    origin: str = ""
+    """Where ``source`` is from, for errors: empty for a formula, the function and its file for a traced one."""
 
     def with_outputs(self, names: Sequence[str]) -> Program:
         """The same program with the named values as outputs; `UnknownNameError` for a name that no statement binds."""
@@ -50,7 +57,27 @@ class Program:
             asked = ", ".join(unknown) or "none"
             raise UnknownNameError(f"outputs asked for: {asked}; the program binds {', '.join(self.bindings)}")
         outputs = tuple((n, self.bindings[n]) for n in dict.fromkeys(names))
-        return Program(self.source, self.inputs, self.nodes, outputs, self.names, self.bindings, self.locations)
+        return replace(self, outputs=outputs)
+
+
+class ValueNames:
+    """The names that a program gives to values, one each; a name that is used again gets a number, as in ``h.1``."""
+
+    def __init__(self) -> None:
+        self.of: dict[Node, str] = {}
+        self._next: dict[str, int] = {}
+
+    def give(self, node: Node, name: str, inputs: Collection[str]) -> None:
+        """Call ``node`` by ``name``, unless it has a name or is an input or number."""
+        if node.is_source or node in self.of:
+            return
+        number = self._next.get(name, 1 if name in inputs else 0)
+        self._next[name] = number + 1
+        self.of[node] = f"{name}.{number}" if number else name
+
+    def used(self, name: str) -> bool:
+        """Whether a value is called ``name``."""
+        return name in self._next
 
 
 def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
@@ -173,7 +200,8 @@ def _with_location(error: FuselineError, program: Program, node: Node) -> Fuseli
     line, column = program.locations.get(node, (0, 0))
     if not line:
         return error
-    return type(error)(located(str(error), source_line(program.source, line), line, column))
+    text = located(str(error), source_line(program.source, line), line, column)
+    return type(error)(f"{program.origin}, {text}" if program.origin else text)
 
 
 def input_types(
