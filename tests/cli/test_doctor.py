@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
+import subprocess
+import sys
 
 import pytest
 
@@ -69,3 +72,35 @@ def test_a_missing_optional_package_names_the_extra_and_is_healthy(monkeypatch, 
 def test_every_item_has_a_name_in_every_language(language: str) -> None:
     for check in module.examine(language):
         assert catalogue.text(f"doctor.item.{check.item}", language)
+
+
+def in_environment(**variables: str) -> dict[str, dict[str, str]]:
+    """The checks of a fresh process with these environment variables, by item."""
+    command = [sys.executable, "-m", "fuseline", "doctor", "--json", "--lang", "en"]
+    inherited = {k: v for k, v in os.environ.items() if k not in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS")}
+    done = subprocess.run(command, env=inherited | variables, capture_output=True, text=True, check=True)
+    return {check["item"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def test_an_unusable_cache_is_told_and_is_no_obstacle(tmp_path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("a file, not a directory")
+    cache = in_environment(FUSELINE_CACHE_DIR=str(blocked))["cache"]
+    assert cache["state"] == "limited"
+    assert str(blocked) in cache["advice"]
+
+
+def test_a_working_cache_is_good_and_private(tmp_path) -> None:
+    cache = in_environment(FUSELINE_CACHE_DIR=str(tmp_path / "new"))["cache"]
+    assert cache["state"] == "good"
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cache_that_is_off_is_told() -> None:
+    assert in_environment(FUSELINE_CACHE="off")["cache"]["state"] == "limited"
+
+
+def test_a_stated_thread_count_is_shown_with_the_variable_that_states_it() -> None:
+    threads = in_environment(FUSELINE_NUM_THREADS="1")["threads"]
+    assert threads["found"].startswith("1 ")
+    assert "FUSELINE_NUM_THREADS=1" in threads["advice"]

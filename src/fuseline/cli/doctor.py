@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import sys
@@ -15,6 +16,7 @@ import typer
 
 from fuseline._version import __version__
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.units import format_bytes
 
 State = Literal["good", "limited", "broken"]
 MARKS: dict[State, str] = {"good": "✓", "limited": "–", "broken": "✗"}
@@ -55,6 +57,9 @@ def examine(language: str) -> Iterator[Check]:
     yield _python()
     yield _packages(language)
     yield _optional_packages(language)
+    yield _processor(language)
+    yield _threads(language)
+    yield _cache(language)
 
 
 def _python() -> Check:
@@ -79,6 +84,52 @@ def _optional_packages(language: str) -> Check:
     extras = ",".join(sorted({str(features[name]) for name in missing}))
     advice = text("doctor.advice.optional_packages_missing", language, names=", ".join(missing), extras=extras)
     return Check("optional_packages", _listed(versions, language), "limited", advice)
+
+
+def _processor(language: str) -> Check:
+    from fuseline.runtime import host
+
+    processor = host.processor()
+    targets = host.target_names()
+    if not targets:
+        return Check("processor", platform.machine(), "limited", text("doctor.advice.no_target", language))
+    found = text("doctor.found.processor", language, model=processor.model, target=targets[-1])
+    if targets[-1] in ("x86-64", "x86-64-v2"):
+        return Check("processor", found, "limited", text("doctor.advice.old_processor", language))
+    return Check("processor", found)
+
+
+def _threads(language: str) -> Check:
+    from fuseline.runtime import threads
+
+    counts = {"threads": threads.available(), "open": threads.affinity(), "count": os.cpu_count() or 1}
+    found = text("doctor.found.threads", language, **counts)
+    quota = threads.quota()
+    if quota is not None:
+        found += text("doctor.found.quota", language, quota=quota)
+    for name in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS"):
+        if os.environ.get(name):
+            advice = text("doctor.advice.threads_stated", language, name=name, value=os.environ[name])
+            return Check("threads", found, advice=advice)
+    return Check("threads", found)
+
+
+def _cache(language: str) -> Check:
+    """Writes an entry and reads it again, as compiling and loading a kernel do."""
+    from fuseline.runtime import cache
+
+    store = cache.object_cache()
+    if store.directory is None:
+        advice = text("doctor.advice.cache_off", language)
+        return Check("cache", text("doctor.found.cache_off", language), "limited", advice)
+    content = b"fuseline doctor"
+    name = cache.key("doctor")
+    works = store.put(name, content) and store.get(name) == content
+    sizes = {"size": format_bytes(store.size_bytes()), "limit": format_bytes(store.limit_bytes)}
+    found = text("doctor.found.cache", language, directory=store.directory, **sizes)
+    if works:
+        return Check("cache", found)
+    return Check("cache", found, "limited", text("doctor.advice.cache_unusable", language, problem=store.last_problem))
 
 
 def _requirements() -> list[tuple[str, str | None]]:
@@ -110,10 +161,12 @@ def _print_table(checks: list[Check], healthy: bool, language: str) -> None:
 
     table = Table(title=text("doctor.title", language, version=__version__), title_justify="left", box=None)
     table.add_column()
-    for heading in ("item", "found", "advice"):
-        table.add_column(text(f"doctor.heading.{heading}", language), overflow="fold")
+    table.add_column(text("doctor.heading.item", language), no_wrap=True)
+    table.add_column(text("doctor.heading.found", language), overflow="fold")
     for check in checks:
-        table.add_row(MARKS[check.state], text(f"doctor.item.{check.item}", language), check.found, check.advice)
+        table.add_row(MARKS[check.state], text(f"doctor.item.{check.item}", language), check.found)
+        if check.advice:
+            table.add_row("", "", f"→ {check.advice}")
     console = Console(markup=False, highlight=False, emoji=False)
     console.print(table)
     console.print(text("doctor.healthy" if healthy else "doctor.unhealthy", language))
