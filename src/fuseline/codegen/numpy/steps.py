@@ -19,8 +19,8 @@ from ...ir.node import Node, const_array
 from ...ops import OPERATIONS
 from ...passes.rewrite import rewrite
 from ...plan.buffers import BufferPlan, assign_buffers
+from ..composites import RULES
 from . import functions
-from .composites import RULES
 
 _DIFFERENT_NAMES = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "floordiv": "floor_divide", "mod": "remainder",

@@ -1,16 +1,16 @@
-"""Operations that NumPy spells as several calls, rewritten into those calls.
+"""Operations that NumPy and the C library spell as several calls, rewritten into those calls.
 
-The NumPy text is a baseline: it follows NumPy's own rounding and special values, not the exact ones of `mathlib`.
+These texts are baselines: they follow their library's rounding and special values, not the exact ones of `mathlib`.
 """
 
 from __future__ import annotations
 
 import math
 
-from ...ir.build import Expr, call
-from ...ir.node import Node
-from ...numerics import GELU_CUBIC, SQRT_2_OVER_PI
-from ...passes.rewrite import Rule
+from ..ir.build import Expr, call
+from ..ir.node import Node
+from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
+from ..passes.rewrite import Rule
 
 
 def _sigmoid(x: Expr) -> Expr:

@@ -1,0 +1,253 @@
+"""Every primitive as a C11 expression with the meaning of `numerics`: no undefined behaviour, no dependence on flags.
+
+Small static functions carry what C leaves open (shift counts, integer overflow and division, conversions out of range,
+signed zeros in minimum); a text contains only those it calls.
+"""
+
+from __future__ import annotations
+
+from ...errors import UnsupportedError
+from ...ir.dtype import BOOL, F32, DType
+from ...ir.node import Node, const_array
+from ...ops import OPERATIONS
+
+C_TYPES = {
+    "bool": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
+    "f16": "uint16_t", "bf16": "uint16_t", "f32": "float", "f64": "double",
+}  # fmt: skip
+"""Storage of each dtype; 16-bit floats are their bit patterns."""
+
+_LIBM_NAMES = """
+exp exp2 expm1 log log2 log10 log1p cbrt pow hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh
+atanh erf erfc
+"""
+LIBM = frozenset(_LIBM_NAMES.split())
+"""Functions of the C library, called by name where a text asks for them."""
+
+_INFIX = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|", "xor": "^"}
+_MATH = {"fma", "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmod"}
+
+
+def expression(node: Node, args: list[str], helpers: dict[str, str]) -> str:
+    """The C expression of ``node`` on the named operands; functions it calls are added to ``helpers``."""
+    d = node.args[0].dtype if OPERATIONS[node.op].type_rule == "compare" else node.dtype
+    if node.op in ("cast", "bitcast"):
+        return _convert(node, args[0], helpers)
+    if node.op == "lookup":
+        return _lookup(node, args[0], helpers)
+    if node.op == "where":
+        return f"{args[0]} ? {args[1]} : {args[2]}"
+    if d.is_storage_float:
+        raise UnsupportedError(f"{node.op} on {d}: 16-bit floats are widened before code is written")
+    if OPERATIONS[node.op].type_rule == "compare" and len({a.dtype for a in node.args}) == 2:
+        return _mixed_compare(node, args, helpers)
+    if d.is_float:
+        return _floating(node.op, d, args, helpers)
+    return _boolean(node.op, args) if d is BOOL else _integer(node, d, args, helpers)
+
+
+def literal(node: Node) -> str:
+    """A constant as C text with exactly its bits."""
+    d, value = node.dtype, const_array(node)
+    if d is BOOL:
+        return "true" if value else "false"
+    if d.is_storage_float:
+        return f"UINT16_C({node.attr('bits')})"
+    if d.is_float:
+        number = float(value)
+        if number != number or number in (float("inf"), float("-inf")):
+            text = "NAN" if number != number else "INFINITY" if number > 0 else "-INFINITY"
+            return f"({C_TYPES[d.name]}){text}"
+        return number.hex() + ("f" if d is F32 else "")
+    number = int(value)
+    if number == -(2 ** (d.bits - 1)) and d.kind == "int":
+        return f"INT{d.bits}_MIN"
+    macro = f"{'UINT' if d.kind == 'uint' else 'INT'}{d.bits}_C"
+    return f"{macro}({number})" if number >= 0 else f"(-{macro}({-number}))"
+
+
+def _suffix(d: DType) -> str:
+    return "f" if d is F32 else ""
+
+
+def _floating(op: str, d: DType, args: list[str], helpers: dict[str, str]) -> str:
+    match op:
+        case "add" | "sub" | "mul" | "div":
+            return f"{args[0]} {OPERATIONS[op].infix} {args[1]}"
+        case "neg":
+            return f"-{args[0]}"
+        case "abs":
+            return f"fabs{_suffix(d)}({args[0]})"
+        case "minimum" | "maximum":
+            return f"{_ordered(op, d, helpers)}({args[0]}, {args[1]})"
+    if op in _MATH or op in LIBM:
+        return f"{op}{_suffix(d)}({', '.join(args)})"
+    if op in _INFIX:
+        return f"{args[0]} {_INFIX[op]} {args[1]}"
+    raise UnsupportedError(f"no C text for {op} on {d}")
+
+
+def _ordered(op: str, d: DType, helpers: dict[str, str]) -> str:
+    """minimum or maximum: NaN from either side, -0 below +0."""
+    name, c, sign = f"fl_{op}_{d.name}", C_TYPES[d.name], "<" if op == "minimum" else ">"
+    bits = "uint32_t" if d is F32 else "uint64_t"
+    as_bits, as_float = _bit_functions(d, helpers)
+    merge = "|" if op == "minimum" else "&"
+    helpers[name] = (
+        f"static inline {c} {name}({c} a, {c} b) {{\n"
+        f"    const {bits} tie = {as_bits}(a) {merge} {as_bits}(b);\n"
+        f"    const {c} ordered = a {sign} b ? a : (a == b ? {as_float}(tie) : b);\n"
+        f"    return a != a ? a : ordered;\n}}\n"
+    )
+    return name
+
+
+def _bit_functions(d: DType, helpers: dict[str, str]) -> tuple[str, str]:
+    """The names of functions from a float to its bits and back."""
+    c, bits = C_TYPES[d.name], f"uint{d.bits}_t"
+    there, back = f"fl_bits_{d.name}", f"fl_from_bits_{d.name}"
+    for name, source, target in ((there, c, bits), (back, bits, c)):
+        helpers[name] = (
+            f"static inline {target} {name}({source} x) {{\n"
+            f"    {target} y;\n    memcpy(&y, &x, sizeof y);\n    return y;\n}}\n"
+        )
+    return there, back
+
+
+def _boolean(op: str, args: list[str]) -> str:
+    names = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
+    if op == "invert":
+        return f"!{args[0]}"
+    if op == "abs":
+        return args[0]
+    sign = _INFIX.get(names.get(op, op))
+    if sign is None:
+        raise UnsupportedError(f"no C text for {op} on bool")
+    return f"{args[0]} {sign} {args[1]}"
+
+
+def _integer(node: Node, d: DType, args: list[str], helpers: dict[str, str]) -> str:
+    op, c = node.op, C_TYPES[d.name]
+    # Unsigned arithmetic of at least 32 bits wraps; narrower types would be promoted to signed int first.
+    u = f"uint{max(32, d.bits)}_t"
+    match op:
+        case "add" | "sub" | "mul":
+            return f"({c})(({u}){args[0]} {OPERATIONS[op].infix} ({u}){args[1]})"
+        case "fma":
+            return f"({c})(({u}){args[0]} * ({u}){args[1]} + ({u}){args[2]})"
+        case "neg":
+            return f"({c})(0u - ({u}){args[0]})"
+        case "abs":
+            return args[0] if d.kind == "uint" else f"{args[0]} < 0 ? ({c})(0u - ({u}){args[0]}) : {args[0]}"
+        case "invert":
+            return f"({c})~{args[0]}"
+        case "minimum" | "maximum":
+            return f"{args[0]} {'<' if op == 'minimum' else '>'} {args[1]} ? {args[0]} : {args[1]}"
+        case "and" | "or" | "xor":
+            return f"({c})({args[0]} {_INFIX[op]} {args[1]})"
+        case "shl" | "shr":
+            return _shift(node, d, args)
+        case "floordiv" | "mod" | "fmod":
+            return f"{_division(op, d, helpers)}({args[0]}, {args[1]})"
+    if op in _INFIX:
+        return f"{args[0]} {_INFIX[op]} {args[1]}"
+    raise UnsupportedError(f"no C text for {op} on {d}")
+
+
+def _shift(node: Node, d: DType, args: list[str]) -> str:
+    """A shift whose count is any number: too large a count gives 0, or the sign for a signed right shift."""
+    c, u = C_TYPES[d.name], f"uint{max(32, d.bits)}_t"
+    count = node.args[1]
+    inside = count.op == "const" and 0 <= int(const_array(count)) < d.bits
+    guard = f"({u}){args[1]} < {d.bits}u"
+    if node.op == "shl":
+        shifted = f"({c})(({u}){args[0]} << {args[1]})"
+        return shifted if inside else f"{guard} ? {shifted} : ({c})0"
+    shifted = f"({c})({args[0]} >> {args[1]})"
+    rest = f"({c})0" if d.kind == "uint" else f"({c})({args[0]} >> {d.bits - 1})"
+    return shifted if inside else f"{guard} ? {shifted} : {rest}"
+
+
+def _division(op: str, d: DType, helpers: dict[str, str]) -> str:
+    """Integer division: by zero gives 0, the most negative value by -1 gives itself (remainder 0)."""
+    name, c = f"fl_{op}_{d.name}", C_TYPES[d.name]
+    u = f"uint{max(32, d.bits)}_t"
+    body = [f"static inline {c} {name}({c} a, {c} b) {{", "    if (b == 0)", "        return 0;"]
+    if d.kind == "int":
+        overflow = f"({c})(0u - ({u})a)" if op == "floordiv" else "0"
+        body += ["    if (b == -1)", f"        return {overflow};"]
+        if op == "floordiv":
+            body += ["    const bool down = (a % b != 0) && ((a < 0) != (b < 0));", f"    return ({c})(a / b - down);"]
+        elif op == "mod":
+            body += [f"    const {c} r = ({c})(a % b);", f"    return r != 0 && (r < 0) != (b < 0) ? ({c})(r + b) : r;"]
+        else:
+            body += [f"    return ({c})(a % b);"]
+    else:
+        body += [f"    return ({c})(a {'/' if op == 'floordiv' else '%'} b);"]
+    helpers[name] = "\n".join(body) + "\n}\n"
+    return name
+
+
+def _mixed_compare(node: Node, args: list[str], helpers: dict[str, str]) -> str:
+    """A signed against an unsigned integer, by value."""
+    op, sign = node.op, _INFIX[node.op]
+    left_signed = node.args[0].dtype.kind == "int"
+    signed, unsigned = (args[0], args[1]) if left_signed else (args[1], args[0])
+    order = f"(uint64_t){signed} {sign} {unsigned}" if left_signed else f"{unsigned} {sign} (uint64_t){signed}"
+    below = {"lt": left_signed, "le": left_signed, "gt": not left_signed, "ge": not left_signed}.get(op, op == "ne")
+    return f"{signed} < 0 ? {'true' if below else 'false'} : ({order})"
+
+
+def _convert(node: Node, arg: str, helpers: dict[str, str]) -> str:
+    source, target = node.args[0].dtype, node.dtype
+    c = C_TYPES[target.name]
+    if node.op == "bitcast":
+        if source.is_float and not source.is_storage_float:
+            return f"({c}){_bit_functions(source, helpers)[0]}({arg})"
+        if target.is_float and not target.is_storage_float:
+            return f"{_bit_functions(target, helpers)[1]}((uint{target.bits}_t){arg})"
+        return f"({c}){arg}"
+    if source.is_storage_float or target.is_storage_float:
+        raise UnsupportedError(f"a cast from {source} to {target}: 16-bit floats are widened before code is written")
+    if target is BOOL:
+        return f"{arg} != 0"
+    if source.is_float and target.is_integer:
+        return f"({c}){_float_to_integer(source, target, helpers)}({arg})"
+    return f"({c}){arg}"
+
+
+def _float_to_integer(source: DType, target: DType, helpers: dict[str, str]) -> str:
+    """Truncation; what does not fit gives the most negative value of the type it goes through (`numerics`)."""
+    through = 64 if target.name in ("u32", "i64", "u64") else 32
+    name = f"fl_{source.name}_to_{'u64' if target.name == 'u64' else f'i{through}'}"
+    s, wide = C_TYPES[source.name], f"int{through}_t"
+    f = _suffix(source)
+    limit = f"{(2.0 ** (through - 1)).hex()}{f}"
+    # 2**31 - 1 is no float32, so the bounds are -2**31 <= trunc(x) < 2**31.
+    result = "uint64_t" if target.name == "u64" else wide
+    body = f"static inline {result} {name}({s} x) {{\n    const {s} t = trunc{f}(x);\n"
+    if target.name == "u64":
+        body += f"    if (t >= {limit} && t < 2 * {limit})\n"
+        body += f"        return (uint64_t)(t - {limit}) + (UINT64_C(1) << 63);\n"
+        body += f"    return t >= -{limit} && t < {limit} ? (uint64_t)(int64_t)t : UINT64_C(1) << 63;\n}}\n"
+    else:
+        body += f"    const bool fits = t >= -{limit} && t < {limit};\n"
+        body += f"    return fits ? ({wide})(fits ? t : 0) : INT{through}_MIN;\n}}\n"
+    helpers[name] = body
+    return name
+
+
+def _lookup(node: Node, arg: str, helpers: dict[str, str]) -> str:
+    from ...ir.node import const_bits
+
+    table: tuple[int, ...] = node.attr("table")
+    d = node.dtype
+    numbers = ", ".join(literal(const_bits(bits, d)) for bits in table)
+    known = [k for k in helpers if k.startswith("fl_table_")]
+    text = f"[{len(table)}] = {{{numbers}}};\n"
+    name = next(
+        (k for k in known if helpers[k].endswith(text) and C_TYPES[d.name] in helpers[k]), f"fl_table_{len(known)}"
+    )
+    helpers[name] = f"static const {C_TYPES[d.name]} {name}{text}"
+    return f"{name}[(uint32_t){arg} & {len(table) - 1}u]"

@@ -1,0 +1,183 @@
+"""C11 text: a self-contained file with one function, a statement a value, loops from the plan's nests.
+
+One temporary per value keeps the rounding order and meets no compiler's nesting limit, however long the program.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...errors import UnsupportedError
+from ...ir.graph import Graph
+from ...ir.node import Node
+from ...ir.size import Dim, Shape, names_in
+from ...plan.launch import Plan, fused
+from ...plan.loopnest import Access, Loop, Statement, reduced_axes
+from .primitives import C_TYPES, expression, literal
+
+_RESERVED_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+bool true false n i main memcpy NAN INFINITY asm j0 j1 jn y0 y1 yn gamma signgam
+"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class CText:
+    """A source file and its header. ``parameters`` are the sizes, inputs and outputs in call order."""
+
+    source: str
+    header: str
+    function: str
+    sizes: tuple[str, ...]
+    """Names of the int64 parameters that come first; ``n`` where the arrays' common length is the caller's."""
+
+
+def emit_c(graph: Graph, name: str = "kernel", note: str = "") -> CText:
+    """C for a graph of primitives (and functions of the C library, which are called by name).
+
+    Arrays are contiguous and do not overlap. Raises `UnsupportedError` for reductions and for programs that need
+    several launches with storage between them.
+    """
+    return _Writer(fused(graph), name, note).text()
+
+
+class _Writer:
+    def __init__(self, plan: Plan, name: str, note: str) -> None:
+        self.plan, self.graph, self.function, self.note = plan, plan.graph, _identifier(name), note
+        self.helpers: dict[str, str] = {}
+        self.taken = set(_RESERVED) | {self.function}
+        self.sizes = self.size_parameters()
+        self.pointers: dict[Node, str] = {n: self.fresh(self.graph.label(n)) for n in self.graph.inputs}
+        self.outputs: list[tuple[Node, str]] = [(n, self.fresh(name)) for name, n in self.graph.outputs]
+        self.locals: dict[Node, str] = {}
+        self.lines: list[str] = []
+
+    def text(self) -> CText:
+        computed = {n for launch in self.plan.launches for n in launch.nodes}
+        crossing = [r for launch in self.plan.launches for r in launch.reads if r in computed]
+        if crossing:
+            raise UnsupportedError("the C text has one launch; this program needs storage between several")
+        for launch in self.plan.launches:
+            if launch.nodes:
+                for item in launch.nest.body:
+                    self.write(item, 1, None if launch.nest.shape is None else launch.nest.shape)
+            else:
+                self.copy(launch.writes[0])
+        prototype = self.prototype()
+        body = "\n".join([f"{prototype}\n{{", *self.lines, "}"])
+        includes = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>"
+        parts = [self.comment(), includes, *(self.helpers[h].rstrip() for h in self.helpers), body]
+        return CText("\n\n".join(parts) + "\n", self.header(prototype), self.function, self.sizes)
+
+    # ── names ──
+
+    def fresh(self, label: str) -> str:
+        base = _identifier(label if not label.isdecimal() else f"t{label}")
+        name, k = base, 1
+        while name in self.taken or name.startswith("fl_"):
+            name, k = f"{base}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+    def size_parameters(self) -> tuple[str, ...]:
+        shapes: list[Shape | None] = [n.tensor.shape for n in (*self.graph.inputs, *self.graph.output_nodes)]
+        names = sorted({name for s in shapes if s is not None for d in s for name in names_in(d)})
+        self.taken |= set(names)
+        return (*names, "n") if None in shapes else tuple(names)
+
+    def prototype(self) -> str:
+        parameters = [f"int64_t {s}" for s in self.sizes]
+        parameters += [f"const {C_TYPES[n.dtype.name]} *restrict {p}" for n, p in self.pointers.items()]
+        parameters += [f"{C_TYPES[n.dtype.name]} *restrict {p}" for n, p in self.outputs]
+        return f"void {self.function}({', '.join(parameters) or 'void'})"
+
+    def comment(self) -> str:
+        lines = [f" * {line}" for line in self.note.replace("*/", "* /").splitlines()]
+        return "\n".join(["/*", *lines, " */"]) if lines else "/* Written by fuseline. */"
+
+    def header(self, prototype: str) -> str:
+        guard = f"FUSELINE_{self.function.upper()}_H"
+        # C++ has no restrict; the promise of the definition holds for its callers all the same.
+        declaration = prototype.replace(" *restrict", " *") + ";"
+        includes = "#include <stdbool.h>\n#include <stdint.h>"
+        opened, closed = '#ifdef __cplusplus\nextern "C" {\n#endif', "#ifdef __cplusplus\n}\n#endif"
+        return "\n".join([f"#ifndef {guard}\n#define {guard}", includes, opened, declaration, closed, "#endif\n"])
+
+    # ── loops ──
+
+    def write(self, item: Loop | Statement, depth: int, shape: Shape | None) -> None:
+        """Loops are as deep as the rank of the arrays, so recursion here is bounded."""
+        pad = "    " * depth
+        if isinstance(item, Statement):
+            self.statement(item, pad, shape)
+            return
+        index = "i" if item.extent is None else f"i{item.index}"
+        extent = "n" if item.extent is None else self.dim(item.extent)
+        self.lines.append(f"{pad}for (int64_t {index} = 0; {index} < {extent}; ++{index}) {{")
+        for inner in item.body:
+            self.write(inner, depth + 1, shape)
+        self.lines.append(f"{pad}}}")
+
+    def statement(self, statement: Statement, pad: str, shape: Shape | None) -> None:
+        node = statement.node
+        if reduced_axes(node) or node.op in ("sum", "mean", "max", "min", "any", "all"):
+            raise UnsupportedError(f"the C text has no reductions yet ({node.op}); use the NumPy text")
+        args = [self.operand(a) for a in statement.reads]
+        name = self.fresh(self.graph.label(node))
+        self.locals[node] = name
+        c = C_TYPES[node.dtype.name]
+        self.lines.append(f"{pad}const {c} {name} = {expression(node, args, self.helpers)};")
+        for output, pointer in self.outputs:
+            if output is node:
+                self.lines.append(f"{pad}{pointer}[{self.index(statement.write)}] = {name};")
+
+    def operand(self, access: Access) -> str:
+        node = access.value
+        if node.op == "const":
+            return literal(node)
+        return self.locals.get(node) or f"{self.pointers[node]}[{self.index(access)}]"
+
+    def copy(self, node: Node) -> None:
+        """An output that is an input or a number."""
+        count = "n" if node.tensor.shape is None else self.product(node.tensor.shape)
+        for output, pointer in self.outputs:
+            if output is node:
+                value = literal(node) if node.op == "const" else f"{self.pointers[node]}[i]"
+                self.lines.append(f"    for (int64_t i = 0; i < {count}; ++i)")
+                self.lines.append(f"        {pointer}[i] = {value};")
+
+    # ── indices ──
+
+    def index(self, access: Access) -> str:
+        node_shape = access.value.tensor.shape
+        if access.map is None or node_shape is None:
+            return "0" if node_shape == () else "i"
+        terms = []
+        for position, axis in enumerate(access.map.axes):
+            if axis.loop is not None:
+                stride = self.product(node_shape[position + 1 :])
+                terms.append(f"i{axis.loop}" if stride == "1" else f"i{axis.loop} * {stride}")
+        return " + ".join(terms) or "0"
+
+    def product(self, dims: Shape) -> str:
+        factors = [self.dim(d) for d in dims if d != 1]
+        text = " * ".join(factors) or "1"
+        return f"({text})" if len(factors) > 1 else text
+
+    def dim(self, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return str(dim)
+        if dim.op == "name":
+            return dim.name
+        if dim.op in ("+", "*"):
+            return "(" + f" {dim.op} ".join(self.dim(a) for a in dim.args) + ")"
+        raise UnsupportedError(f"the C text has no dimension {dim}")
+
+
+def _identifier(label: str) -> str:
+    ascii_only = "".join(c if c.isascii() else f"u{ord(c):04x}" for c in label)
+    text = re.sub(r"\W", "_", ascii_only)
+    return text if text[:1].isalpha() else f"v{text}"
