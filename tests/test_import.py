@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.metadata
 import json
 import subprocess
@@ -47,10 +49,20 @@ def test_every_public_name_resolves_and_is_listed() -> None:
         assert name in dir(fuseline)
 
 
-def test_every_error_refines_a_builtin() -> None:
+def test_type_checkers_see_the_public_names_where_they_are() -> None:
+    tree = ast.parse((ROOT / "src" / "fuseline" / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {name.name: line.module for line in block.body if isinstance(line, ast.ImportFrom) for name in line.names}
+    assert set(seen) == set(fuseline.__all__) - {"__version__"}
+    for name, module in seen.items():
+        assert getattr(importlib.import_module(module), name) is getattr(fuseline, name)
+
+
+def test_every_error_is_public_and_refines_a_builtin() -> None:
     family = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.FuselineError)]
     assert len(family) > 5
     for error in family:
+        assert getattr(fuseline, error.__name__) is error
         if error is not errors.FuselineError:
             assert any(base.__module__ == "builtins" and base is not Exception for base in error.__mro__[:-3])
 

@@ -5,37 +5,66 @@ Importing this package loads nothing but the version: each public name comes wit
 
 from __future__ import annotations
 
-import importlib
-
 from fuseline._version import __version__
 
-_HOME: dict[str, str] = {
-    "FuselineError": "fuseline.errors",
-    "FormulaError": "fuseline.errors",
-    "TypeRuleError": "fuseline.errors",
-    "TraceError": "fuseline.errors",
-    "ShapeError": "fuseline.errors",
-    "LimitError": "fuseline.errors",
-    "VerifyError": "fuseline.errors",
-    "TextFormError": "fuseline.errors",
-    "UnitError": "fuseline.errors",
-    "UnknownNameError": "fuseline.errors",
-    "ProvenanceError": "fuseline.errors",
-    "PlanError": "fuseline.errors",
-    "InfeasibleError": "fuseline.errors",
-    "UnsupportedError": "fuseline.errors",
-    "CompilerError": "fuseline.errors",
-}
+TYPE_CHECKING = False  # as in typing, which need not be imported for it
+if TYPE_CHECKING:
+    from fuseline.errors import (
+        CompilerError,
+        DataFileError,
+        FormulaError,
+        FuselineError,
+        InfeasibleError,
+        LimitError,
+        LiteralError,
+        PlanError,
+        ProvenanceError,
+        ReadOnlyError,
+        ShapeError,
+        TextFormError,
+        TraceAttributeError,
+        TraceError,
+        TypeRuleError,
+        UnitError,
+        UnknownNameError,
+        UnsupportedError,
+        VerifyError,
+    )
 
-__all__ = ["__version__", *_HOME]
+__all__ = [
+    "CompilerError",
+    "DataFileError",
+    "FormulaError",
+    "FuselineError",
+    "InfeasibleError",
+    "LimitError",
+    "LiteralError",
+    "PlanError",
+    "ProvenanceError",
+    "ReadOnlyError",
+    "ShapeError",
+    "TextFormError",
+    "TraceAttributeError",
+    "TraceError",
+    "TypeRuleError",
+    "UnitError",
+    "UnknownNameError",
+    "UnsupportedError",
+    "VerifyError",
+    "__version__",
+]
+
+_HOME: dict[str, str] = {}
+"""The module of each public name that is not an error."""
 
 
 def __getattr__(name: str) -> object:
     """The public object ``name``, loaded from its module and kept."""
-    home = _HOME.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module 'fuseline' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
+    import importlib
+
+    value: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
     globals()[name] = value
     return value
 
