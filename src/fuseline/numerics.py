@@ -95,7 +95,7 @@ def _fma_rational(a: float, b: float, c: float) -> float:
     try:
         result = float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
     return math.copysign(result, exact)
 
 

@@ -1,0 +1,273 @@
+"""The last step before text: every conversion written out, so that one operation is one instruction of the target.
+
+The result computes in bool, integers, float32 and float64 only. 16-bit floats appear as operands and results of
+`bitcast` alone (and of `cast` where the target converts float16 itself); operands have the dtype their operation
+computes in; casts, shifts and remainders only see values for which every machine agrees. The interpreter gives the same
+bits for the graph before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import UnsupportedError
+from ..ir.build import Expr, call, where
+from ..ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, DType
+from ..ir.graph import Graph
+from ..ir.infer import signature
+from ..ir.node import Node, const, const_array
+from ..ops import OPERATIONS
+
+
+def legalize(graph: Graph, *, native_half: bool = False) -> Graph:
+    """``graph``, already expanded to primitives, with every conversion explicit.
+
+    ``native_half`` keeps `cast` between float16 and float32 for the target. Raises `UnsupportedError` for an operation
+    that is not a primitive and for dtypes that only exist in storage plans (float8, 4-bit types).
+    """
+    lower = _Legalizer(native_half)
+    for node in (*graph.inputs, *graph.output_nodes):
+        _check_dtype(node.dtype)
+    for node in graph.nodes:
+        lower.add(node)
+    outputs = [(name, lower.stored(node).node) for name, node in graph.outputs]
+    return Graph(graph.inputs, outputs)
+
+
+def _check_dtype(d: DType) -> None:
+    if d.is_storage_float and d not in (F16, BF16):
+        raise UnsupportedError(f"compiled kernels do not read or write {d}; cast it in the caller, to bf16 or f16")
+    if d.bits < 8:
+        raise UnsupportedError(f"{d} is a packed type: it can be planned and costed, not run")
+
+
+class _Legalizer:
+    """``carried`` maps nodes to values in computation dtypes (16-bit floats as float32)."""
+
+    def __init__(self, native_half: bool) -> None:
+        self.native_half = native_half
+        self.carried: dict[Node, Expr] = {}
+
+    def value(self, node: Node) -> Expr:
+        """The carried value of an operand."""
+        found = self.carried.get(node)
+        if found is None:
+            found = self._source(node)
+            self.carried[node] = found
+        return found
+
+    def _source(self, node: Node) -> Expr:
+        if node.op == "const":
+            if not node.dtype.is_storage_float:
+                return Expr(node)
+            return Expr(const(float(const_array(node)), F32))
+        return self.widened(Expr(node))
+
+    def stored(self, node: Node) -> Expr:
+        """The value as its own dtype, rounded where that is narrower than what it was computed in."""
+        if node.is_source:
+            return Expr(node)
+        value = self.value(node)
+        return self.narrowed(value, node.dtype) if node.dtype.is_storage_float else value
+
+    def add(self, node: Node) -> None:
+        """Lower one instruction whose operands are lowered."""
+        row = OPERATIONS[node.op]
+        if not row.primitive:
+            raise UnsupportedError(f"{node.op} is not a primitive; expand the graph before generating code")
+        match row.type_rule:
+            case "cast":
+                result = self.cast(self.value(node.args[0]), node.dtype)
+            case "bitcast":
+                result = self.widened(self._stored_operand(node.args[0]).bitcast(node.dtype))
+            case "lookup":
+                index = self.value(node.args[0])
+                result = call("lookup", index, dtype=node.dtype, table=node.attr("table"))
+                result = self.widened(result)
+            case _:
+                result = self._operation(node)
+        self.carried[node] = result
+
+    def _stored_operand(self, node: Node) -> Expr:
+        return self.stored(node)
+
+    def _operation(self, node: Node) -> Expr:
+        sig = signature(node.op, tuple(a.dtype for a in node.args))
+        operands = [self.convert(self.value(a), d.computed) for a, d in zip(node.args, sig.operands, strict=True)]
+        special = _SPECIAL.get(node.op)
+        return special(operands) if special else call(node.op, *operands)
+
+    # ── conversions ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def cast(self, x: Expr, target: DType) -> Expr:
+        """An explicit cast: rounds to ``target``, and is carried as the dtype that computes it."""
+        _check_dtype(target)
+        if target.is_storage_float:
+            return self.widened(self.narrowed(x, target))
+        return self.convert(x, target)
+
+    def convert(self, x: Expr, target: DType) -> Expr:
+        """Between computation dtypes."""
+        source = x.dtype
+        if source is target:
+            return x
+        if target is BOOL:
+            return x != 0
+        if source.is_float and target.is_integer:
+            return float_to_integer(x, target)
+        return x.cast(target)
+
+    def narrowed(self, x: Expr, target: DType) -> Expr:
+        """Rounded to a 16-bit float, as that dtype."""
+        if target is BF16:
+            return float32_to_bfloat16_bits(self.convert(x, F32)).bitcast(BF16)
+        single = round_to_odd_float32(x) if x.dtype is F64 else self.convert(x, F32)
+        if self.native_half:
+            return single.cast(F16)
+        return float32_to_float16_bits(single).bitcast(F16)
+
+    def widened(self, x: Expr) -> Expr:
+        """A 16-bit float as float32; anything else unchanged."""
+        if x.dtype is BF16:
+            return (x.bitcast(U16).cast(U32) << 16).bitcast(F32)
+        if x.dtype is F16:
+            return x.cast(F32) if self.native_half else float16_bits_to_float32(x.bitcast(U16))
+        return x
+
+
+# ── 16-bit floats by integer operations ──────────────────────────────────────────────────────────────────────────────
+
+
+def float32_to_bfloat16_bits(x: Expr) -> Expr:
+    """To nearest, ties to even; subnormals kept; a NaN stays a quiet NaN with its sign."""
+    bits = x.bitcast(U32)
+    last = (bits >> 16) & 1
+    rounded = (bits + 0x7FFF + last) >> 16
+    return where(x != x, (bits >> 16) | 0x40, rounded).cast(U16)
+
+
+def float16_bits_to_float32(h: Expr) -> Expr:
+    """Exact. The magnitude's bits, moved to float32's places, are 2**112 too small, subnormals included."""
+    wide = h.cast(U32)
+    magnitude = (wide & 0x7FFF) << 13
+    scaled = magnitude.bitcast(F32) * 2.0**112
+    special = (magnitude | 0x7F800000).bitcast(F32)
+    unsigned = where((wide & 0x7FFF) >= 0x7C00, special, scaled)
+    return (unsigned.bitcast(U32) | ((wide & 0x8000) << 16)).bitcast(F32)
+
+
+def float32_to_float16_bits(x: Expr) -> Expr:
+    """To nearest, ties to even; subnormals kept; a NaN stays a quiet NaN."""
+    bits = x.bitcast(U32)
+    sign = (bits >> 16) & 0x8000
+    magnitude = bits & 0x7FFFFFFF
+    # Normal results: move the exponent's bias and round the 13 bits that go; a carry into the exponent is right, even
+    # to infinity.
+    normal = (magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13
+    # Subnormal results: adding 0.5 puts the result's last place at the end of the significand, rounded by the addition.
+    subnormal = (magnitude.bitcast(F32) + 0.5).bitcast(U32) - 0x3F000000
+    finite = where(magnitude < 0x38800000, subnormal, normal)
+    large = where(magnitude > 0x7F800000, magnitude.like(0x7E00), 0x7C00)
+    return (where(magnitude >= 0x47800000, large, finite) | sign).cast(U16)
+
+
+def round_to_odd_float32(x: Expr) -> Expr:
+    """A float64 as float32 with an inexact result's last bit set, so that rounding it again to 16 bits rounds once."""
+    nearest = x.cast(F32)
+    back = nearest.cast(F64)
+    bits = nearest.bitcast(U32)
+    away = abs(back) > abs(x)
+    toward_zero = where(away, bits - 1, bits)
+    odd = (toward_zero | 1).bitcast(F32)
+    return where((back == x) | (x != x), nearest, odd)
+
+
+# ── operations whose plain instruction is not defined for every operand ──────────────────────────────────────────────
+
+
+def float_to_integer(x: Expr, target: DType) -> Expr:
+    """Truncated; what does not fit is fixed as `numerics.float_to_integer` says."""
+    through = I64 if target in (U32, I64, U64) else I32
+    limit = 2.0 ** (through.bits - 1)
+    whole = call("trunc", x)
+    fits = (whole >= -limit) & (whole < limit)
+    lowest = Expr(const(-(2 ** (through.bits - 1)), through))
+    result = where(fits, where(fits, whole, 0.0).cast(through), lowest)
+    if target is not U64:
+        return result.cast(target)
+    upper = (whole >= limit) & (whole < 2 * limit)
+    high = where(upper, whole - limit, 0.0).cast(I64).cast(U64) + 2**63
+    return where(upper, high, result.cast(U64))
+
+
+def _shift(op: str) -> Callable[[list[Expr]], Expr]:
+    def lowered(operands: list[Expr]) -> Expr:
+        a, count = operands
+        width = a.dtype.bits
+        if count.node.op == "const" and 0 <= int(const_array(count.node)) < width:
+            return call(op, a, count)
+        in_range = (count >= 0) & (count < width)
+        if op == "shr" and a.dtype.kind == "int":
+            return call(op, a, where(in_range, count, width - 1))
+        return where(in_range, call(op, a, where(in_range, count, 0)), 0)
+
+    return lowered
+
+
+def _fmod(operands: list[Expr]) -> Expr:
+    a, b = operands
+    if a.dtype.is_float:
+        return call("fmod", a, b)
+    trivial = (b == 0) | (b == -1) if a.dtype.kind == "int" else b == 0
+    return call("fmod", a, where(trivial, 1, b))  # by 1 the remainder is 0, which is NumPy's value for these divisors
+
+
+def _for_bool(op: str, bool_op: str) -> Callable[[list[Expr]], Expr]:
+    def lowered(operands: list[Expr]) -> Expr:
+        return call(bool_op if operands[0].dtype is BOOL else op, *operands)
+
+    return lowered
+
+
+def _unchanged_integer(op: str) -> Callable[[list[Expr]], Expr]:
+    def lowered(operands: list[Expr]) -> Expr:
+        return call(op, *operands) if operands[0].dtype.is_float else operands[0]
+
+    return lowered
+
+
+def _absolute(operands: list[Expr]) -> Expr:
+    d = operands[0].dtype
+    return operands[0] if d is BOOL or d.kind == "uint" else abs(operands[0])
+
+
+def _compare(op: str) -> Callable[[list[Expr]], Expr]:
+    """Signed against unsigned 64-bit integers are compared by value: a negative number is below every unsigned one."""
+    mirrored = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}[op]
+    when_negative = op in ("lt", "le", "ne")
+
+    def lowered(operands: list[Expr]) -> Expr:
+        a, b = operands
+        if a.dtype is b.dtype:
+            return call(op, a, b)
+        if a.dtype.kind == "uint":
+            return _compare(mirrored)([b, a])
+        negative = a < 0
+        unsigned = call(op, a.cast(U64), b.cast(U64))
+        return negative | unsigned if when_negative else ~negative & unsigned
+
+    return lowered
+
+
+_SPECIAL: dict[str, Callable[[list[Expr]], Expr]] = {
+    "shl": _shift("shl"),
+    "shr": _shift("shr"),
+    "fmod": _fmod,
+    "add": _for_bool("add", "or"),
+    "mul": _for_bool("mul", "and"),
+    "minimum": _for_bool("minimum", "and"),
+    "maximum": _for_bool("maximum", "or"),
+    "abs": _absolute,
+    **{op: _unchanged_integer(op) for op in ("floor", "ceil", "trunc")},
+    **{op: _compare(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
+}

@@ -1,0 +1,133 @@
+"""The loop body of an elementwise kernel as LLVM text: one loop over whole vectors, all outputs in it.
+
+Each primitive is one instruction on vectors of `lanes` elements. Tails, strides, repeated operands and threads are the
+business of the caller (runtime/native/block.ll), so there is one body and every element goes through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import UnsupportedError
+from ...ir.dtype import BOOL, DType
+from ...ir.graph import Graph
+from ...ops import OPERATIONS
+from ..legalize import legalize
+from . import instructions
+from .instructions import Writer
+from .target import LlvmTarget
+
+SYMBOL = "body"
+_REGISTERS_A_VALUE = 2
+"""Vectors are this many registers wide: two independent chains hide each other's latency."""
+_SMALLEST_STREAMED_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BodyText:
+    """``text`` defines @body(ptr operands, ptr increments, i64 vectors, i64 flags); see runtime/native/block.ll."""
+
+    text: str
+    lanes: int
+    """Elements of a vector, a power of two."""
+
+
+def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
+    """The body of ``graph``, expanded to primitives. Operands are the inputs in order, then the outputs.
+
+    Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage.
+    """
+    for node in graph.nodes:
+        if OPERATIONS[node.op].index_rule == "reduction":
+            raise UnsupportedError(
+                f"{node.op} is a reduction; compiled kernels are elementwise, use the 'numpy' target"
+            )
+    legal = legalize(graph, native_half=target.has_half_conversion)
+    lanes = _lanes(legal, target)
+    writer = Writer(target, lanes)
+    for index, node in enumerate(legal.inputs):
+        writer.values[node] = _load(writer, index, node.dtype)
+    for node in legal.nodes:
+        writer.values[node] = instructions.write(writer, node)
+    results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
+    return BodyText(_function(writer, len(legal.inputs), results), lanes)
+
+
+def _lanes(graph: Graph, target: LlvmTarget) -> int:
+    """As many elements of the widest computed type as fit the registers that a value takes."""
+    bits = max((n.dtype.bits for n in (*graph.inputs, *graph.nodes, *graph.output_nodes)), default=32)
+    return target.vector_bytes * 8 * _REGISTERS_A_VALUE // bits
+
+
+def storage_type(d: DType) -> str:
+    """LLVM's type of an element in memory."""
+    if d.is_float and d.bits >= 32:
+        return "float" if d.bits == 32 else "double"
+    return f"i{d.bits}"
+
+
+def _load(writer: Writer, index: int, d: DType) -> str:
+    stored = f"<{writer.lanes} x {storage_type(d)}>"
+    value = writer.assign(f"load {stored}, ptr %p{index}, align 1")
+    if d is BOOL:
+        return writer.assign(f"icmp ne {stored} {value}, zeroinitializer")
+    if d.name == "f16" and writer.target.has_half_conversion:
+        return writer.assign(f"bitcast {stored} {value} to <{writer.lanes} x half>")
+    return value
+
+
+def _storable(writer: Writer, value: str, d: DType) -> str:
+    if d is BOOL:
+        return writer.assign(f"zext <{writer.lanes} x i1> {value} to <{writer.lanes} x i8>")
+    if d.name == "f16" and writer.target.has_half_conversion:
+        return writer.assign(f"bitcast <{writer.lanes} x half> {value} to <{writer.lanes} x i16>")
+    return value
+
+
+def _function(writer: Writer, inputs: int, results: list[tuple[str, DType]]) -> str:
+    stored = [(_storable(writer, value, d), storage_type(d), d.bits // 8) for value, d in results]
+    operands = range(inputs + len(results))
+    lines = [
+        f"define void @{SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags) #0 {{",
+        "entry:",
+    ]
+    for i in operands:
+        lines += [
+            f"  %a{i} = getelementptr ptr, ptr %operands, i64 {i}",
+            f"  %s{i} = load ptr, ptr %a{i}, align 8",
+            f"  %b{i} = getelementptr i64, ptr %increments, i64 {i}",
+            f"  %d{i} = load i64, ptr %b{i}, align 8",
+        ]
+    lines += ["  %streaming = icmp ne i64 %flags, 0", "  br label %loop", "loop:"]
+    lines.append("  %n = phi i64 [ 0, %entry ], [ %m, %next ]")
+    lines += [f"  %p{i} = phi ptr [ %s{i}, %entry ], [ %q{i}, %next ]" for i in operands]
+    lines += writer.lines
+    lines += ["  br i1 %streaming, label %past_caches, label %into_caches", "past_caches:"]
+    lines += [
+        f"  store <{writer.lanes} x {kind}> {value}, ptr %p{inputs + i}, {_streamed(writer.lanes * size)}"
+        for i, (value, kind, size) in enumerate(stored)
+    ]
+    lines += ["  br label %next", "into_caches:"]
+    lines += [
+        f"  store <{writer.lanes} x {kind}> {value}, ptr %p{inputs + i}, align 1"
+        for i, (value, kind, _) in enumerate(stored)
+    ]
+    lines += ["  br label %next", "next:"]
+    lines += [f"  %q{i} = getelementptr i8, ptr %p{i}, i64 %d{i}" for i in operands]
+    lines += [
+        "  %m = add i64 %n, 1",
+        "  %more = icmp slt i64 %m, %vectors",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        "  ret void",
+        "}",
+    ]
+    attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
+    tail = [*writer.declarations, attributes, "!0 = !{i32 1}"]
+    return "\n".join([*writer.globals, *lines, "", *tail, ""])
+
+
+def _streamed(vector_bytes: int) -> str:
+    if vector_bytes < _SMALLEST_STREAMED_BYTES:
+        return "align 1"
+    return f"align {min(vector_bytes, 64)}, !nontemporal !0"
