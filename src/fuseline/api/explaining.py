@@ -1,0 +1,212 @@
+"""`explain`: what a program does, moves and keeps on a device, without running it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
+from ..errors import LimitError, ShapeError
+from ..ir.dtype import DType
+from ..ir.dtype import dtype as dtype_of
+from ..ir.graph import Graph
+from ..ir.node import Node
+from ..ir.size import Shape, names_in
+from ..ir.text import const_text, print_graph
+from ..machine.database import device as find_device
+from ..machine.device import Device
+from ..passes.pipeline import optimize
+from ..plan.buffers import BufferPlan, assign_buffers
+from ..plan.launch import fused, unfused
+from ..units import parse_shape
+from .explanation import Dataflow, Explanation, Instruction, Memory, Placed, PlanTraffic, Traffic
+from .program import Source, graph
+
+DEFAULT_SHAPE = (4096, 14336)
+"""The feed-forward activations of Llama-3-8B for 4096 tokens."""
+DEFAULT_DTYPE = "bf16"
+DEFAULT_DEVICE = "h100-sxm"
+
+LATENCY_FLOORS = 2.0
+"""A launch that takes less than this many launch latencies is bound by latency."""
+
+
+def explain(
+    source: Source,
+    shape: Sequence[int] | str | None = None,
+    dtype: DType | str = DEFAULT_DTYPE,
+    device: Device | str = DEFAULT_DEVICE,
+    *,
+    outputs: Sequence[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Explanation:
+    """Dataflow, traffic and memory of a program.
+
+    Args:
+        source: formula text, function, program or graph.
+        shape: shape of arrays that the program does not declare; default 4096x14336.
+        dtype: dtype of arrays that the program does not declare.
+        device: a device or its name (`fuseline device list`).
+        outputs: names to return; by default those that no statement reads.
+        sizes: values for the named sizes of declared arrays.
+
+    Raises `FormulaError` and its kin for a bad program, `UnknownNameError` for a device or dtype, `ShapeError` for a
+    size that is missing.
+    """
+    default = _shape(shape)
+    machine = find_device(device) if isinstance(device, str) else device
+    wanted = dtype_of(dtype)
+    g = optimize(graph(source, wanted, outputs, default))
+    bound = _bound_sizes(g, sizes or {})
+    amounts = Sizes(bound, default)
+    return Explanation(
+        graph=g,
+        device=machine,
+        shape=default,
+        dtype=wanted.name,
+        sizes=bound,
+        dataflow=dataflow(g, source if isinstance(source, str) else ""),
+        traffic=traffic(g, machine, amounts),
+        memory=memory(g, amounts),
+    )
+
+
+def _shape(shape: Sequence[int] | str | None) -> Shape:
+    dims = DEFAULT_SHAPE if shape is None else parse_shape(shape) if isinstance(shape, str) else tuple(shape)
+    if any(isinstance(d, bool) or not isinstance(d, int) or d < 0 for d in dims):
+        raise ShapeError(f"a shape is non-negative whole numbers, as in 4096x14336; got {shape!r}")
+    total = 1
+    for d in dims:
+        total *= d
+    if total >= 2**63:
+        raise LimitError(f"the shape {'x'.join(map(str, dims))} has 2**63 elements or more")
+    return tuple(dims)
+
+
+def _bound_sizes(g: Graph, given: Mapping[str, int]) -> dict[str, int]:
+    """Every named size of the graph with its value; what is given beyond them is a mistake worth naming."""
+    shapes = [n.tensor.shape for n in (*g.inputs, *g.nodes)]
+    needed = sorted({name for s in shapes if s is not None for d in s for name in names_in(d)})
+    missing = [n for n in needed if n not in given]
+    if missing:
+        raise ShapeError(
+            f"give the named size{'s' * (len(missing) > 1)} {', '.join(missing)}: --size {missing[0]}=4096"
+        )
+    extra = [n for n in given if n not in needed]
+    if extra:
+        raise ShapeError(f"no array has a size called {', '.join(extra)}; the sizes are {', '.join(needed) or 'none'}")
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+            raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {value!r}")
+    return {n: given[n] for n in needed}
+
+
+# ── dataflow ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def dataflow(g: Graph, source: str) -> Dataflow:
+    """The table of instructions of an optimised graph."""
+    outputs = set(g.output_nodes)
+    rows = []
+    for number, node in enumerate(g.nodes):
+        users = g.users[node]
+        last = None if node in outputs or not users else g.number[users[-1]]
+        args = tuple(_operand(g, a) for a in node.args)
+        rows.append(Instruction(number, g.label(node), node.op, args, g.levels[node], len(users), last))
+    widest = max(Counter(g.levels.values()).values(), default=0)
+    return Dataflow(source, print_graph(g), tuple(rows), g.depth, widest)
+
+
+def _operand(g: Graph, node: Node) -> str:
+    return const_text(node) if node.op == "const" else g.label(node)
+
+
+# ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def traffic(g: Graph, device: Device, sizes: Sizes) -> Traffic:
+    """Unfused against fused on a device."""
+    dtypes = [n.dtype for n in (*g.inputs, *g.nodes)]
+    main = compute_dtype(dtypes)
+    figures = rates(device, main)
+    apart, together = make_ledger(unfused(g), sizes), make_ledger(fused(g), sizes)
+    first = g.output_nodes[0]
+    intensity = together.flops / together.bytes if together.bytes else 0.0
+    fused_side = _plan_traffic(together, figures)
+    return Traffic(
+        unfused=_plan_traffic(apart, figures),
+        fused=fused_side,
+        result_elements=sizes.elements(first),
+        result_bytes=sizes.bytes_of(first),
+        flops=together.flops,
+        primitive_instructions=primitive_instructions(g),
+        arithmetic_intensity_flop_per_byte=intensity,
+        ridge_point_flop_per_byte=figures.ridge(figures.matrix_flops_per_s),
+        ridge_point_vector_flop_per_byte=figures.ridge(figures.vector_flops_per_s),
+        bound=_bound(fused_side),
+        bandwidth=figures.bandwidth_bytes_per_s,
+        launch_latency=figures.launch_latency_s,
+        matrix_peak=figures.matrix_flops_per_s,
+        vector_peak=figures.vector_flops_per_s,
+    )
+
+
+def _plan_traffic(ledger: Ledger, figures: Rates) -> PlanTraffic:
+    t = times(ledger, figures)
+    known = figures.vector_flops_per_s is not None
+    return PlanTraffic(
+        array_accesses=ledger.array_accesses,
+        bytes=ledger.bytes,
+        kernels=ledger.kernels,
+        bandwidth_time_s=t.bandwidth_time_s,
+        compute_time_s=t.compute_time_s if known else None,
+        launch_time_s=t.launch_time_s,
+        total_s=float(t.total_s),
+    )
+
+
+def _bound(side: PlanTraffic) -> str:
+    """Which resource takes longest: the memory, the vector pipe, or the launches themselves."""
+    if side.total_s < LATENCY_FLOORS * side.launch_time_s:
+        return "latency"
+    return "compute" if (side.compute_time_s or 0.0) > side.bandwidth_time_s else "memory"
+
+
+def primitive_instructions(g: Graph) -> int:
+    """Instructions of the fused kernel after functions are expanded to primitives."""
+    from ..mathlib.expand import expand
+
+    return len(expand(g).nodes)
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def memory(g: Graph, sizes: Sizes) -> Memory:
+    """Buffers of the unfused program, in program order and in the order that needs the fewest bytes."""
+    from ..plan.order import order_for_least_memory
+
+    naive = [int(sizes.bytes_of(n)) for n in g.nodes]
+    in_order = assign_buffers(g, sizes.bytes_of)
+    best = assign_buffers(g, sizes.bytes_of, order_for_least_memory(g, sizes.bytes_of))
+    if (best.total_bytes, best.buffer_count) > (in_order.total_bytes, in_order.buffer_count):
+        best = in_order
+    return Memory(
+        naive_buffers=len(g.nodes),
+        naive_bytes=sum(naive),
+        planned_buffers=in_order.buffer_count,
+        planned_bytes=in_order.total_bytes,
+        best_order_buffers=best.buffer_count,
+        best_order_bytes=best.total_bytes,
+        most_alive=in_order.most_alive,
+        most_alive_best_order=best.most_alive,
+        assignment=_placed(g, in_order),
+        best_order=_placed(g, best),
+    )
+
+
+def _placed(g: Graph, plan: BufferPlan) -> tuple[Placed, ...]:
+    return tuple(
+        Placed(g.number[a.value], g.label(a.value), a.buffer, a.in_place, a.first, a.last, a.size_bytes)
+        for a in plan.assignments
+    )

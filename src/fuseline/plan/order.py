@@ -1,0 +1,62 @@
+"""The order of a graph's instructions that needs the least memory, among several good ones.
+
+An operand whose own computation needs more memory goes first (Sethi and Ullman's rule for trees, 1970); on graphs with
+sharing it is a heuristic, so program order is always a candidate and the smallest result wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..ir.graph import Graph
+from ..ir.node import Node
+from .buffers import BufferPlan, SizeOf, assign_buffers
+
+
+def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
+    """The candidate order whose greedy buffers take the fewest bytes, then the fewest buffers."""
+    need = _memory_needs(graph, size_of)
+    candidates = [
+        graph.nodes,
+        _depth_first(graph, need, heavy_first=True),
+        _depth_first(graph, need, heavy_first=False),
+    ]
+
+    def cost(plan: BufferPlan) -> tuple[int, int, int]:
+        return plan.total_bytes, plan.buffer_count, plan.most_alive
+
+    return min((assign_buffers(graph, size_of, order) for order in candidates), key=cost).order
+
+
+def _memory_needs(graph: Graph, size_of: SizeOf) -> Mapping[Node, int]:
+    """Bytes that computing each value alone needs at once, as if the graph were a tree."""
+    need: dict[Node, int] = {}
+    for node in graph.nodes:
+        operands = sorted(((need[a], size_of(a)) for a in dict.fromkeys(node.args) if a in need), reverse=True)
+        held = most = 0
+        for peak, size in operands:
+            most = max(most, held + peak)
+            held += size
+        need[node] = max(most, held, size_of(node))
+    return need
+
+
+def _depth_first(graph: Graph, need: Mapping[Node, int], heavy_first: bool) -> tuple[Node, ...]:
+    """Instructions in depth-first order from the outputs, each operand list sorted by need."""
+    order: list[Node] = []
+    done: set[Node] = set()
+    roots = [n for n in (*graph.output_nodes, *graph.nodes) if n in need]
+    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done.add(node)
+            order.append(node)
+            continue
+        stack.append((node, True))
+        waiting = [a for a in dict.fromkeys(node.args) if a in need and a not in done]
+        waiting.sort(key=lambda a: need[a], reverse=not heavy_first)
+        stack.extend((a, False) for a in waiting)
+    return tuple(order)
