@@ -45,7 +45,7 @@ class Writer:
         """The LLVM operand of a node: a number in place, or the name of an earlier result."""
         found = self.values.get(node)
         if found is None:
-            found = self.values[node] = constant(node)
+            found = self.values[node] = splat(int(node.attr("bits")), node.dtype)
         return found
 
     def type(self, d: DType) -> str:
@@ -62,10 +62,8 @@ def element_type(d: DType) -> str:
     return f"i{d.bits}"
 
 
-def constant(node: Node) -> str:
-    """A number as a splat; floats are written as the bits of the double of equal value."""
-    bits = int(node.attr("bits"))
-    d = node.dtype
+def splat(bits: int, d: DType) -> str:
+    """A number, given by its bits, in every lane; floats are written as the bits of the double of equal value."""
     if d is F32 or d is F64:
         value: float = struct.unpack("<f" if d is F32 else "<d", bits.to_bytes(d.bits // 8, "little"))[0]
         (pattern,) = struct.unpack("<Q", struct.pack("<d", value))
@@ -199,7 +197,7 @@ def _lookup(w: Writer, node: Node) -> str:
     d = node.dtype
     index = _index(w, node.args[0], len(table))
     if len(table) == 1:
-        return f"splat (i{d.bits} {table[0]})"
+        return splat(table[0], d)
     part = _PERMUTES.get((w.target.permute, d.bits))
     if part is not None and w.lanes % part.lanes == 0 and len(table) <= part.largest_table:
         bits = _by_permutes(w, index, table, part)
