@@ -161,7 +161,8 @@ def shift_right(a: Array, b: Array) -> Array:
 def power(a: Array, b: Array) -> Array:
     """C99's pow for floats; integers wrap, and a negative integer exponent gives the truncated reciprocal."""
     if a.dtype.kind == "f":
-        return via_double(np.power)(a, b) if a.dtype == np.float32 else _power_float64(a, b)
+        general = via_double(_power_float64)(a, b)
+        return np.where(b == 2, a * a, general)  # x**2 is defined as x*x, which pow itself does not always give
     if a.dtype.kind == "u" or not np.any(b < 0):
         return np.power(a, b)
     positive = np.power(a, np.maximum(b, 0))
@@ -171,10 +172,10 @@ def power(a: Array, b: Array) -> Array:
 
 
 def _power_float64(a: Array, b: Array) -> Array:
-    # NumPy turns a scalar exponent of 0.5 into sqrt, which differs at -inf; an array exponent reaches pow itself.
+    # NumPy turns an exponent of 0.5 that is a scalar into sqrt, which differs at -inf; an array of them reaches pow.
     a, b = np.broadcast_arrays(a, b)
-    power: Array = np.power(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    return power
+    flat: Array = np.power(a.flatten(), b.flatten())
+    return flat.reshape(a.shape)
 
 
 # ── casts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,14 +281,20 @@ def gelu_tanh(x: Array) -> Array:
 # ── reductions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _reduced_first(x: Array, axes: tuple[int, ...]) -> Array:
+    """The elements to be reduced along one leading axis, in C order."""
+    kept = [d for d in range(x.ndim) if d not in axes]
+    count = math.prod(x.shape[d] for d in axes)
+    return np.transpose(x, [*axes, *kept]).reshape(count, *(x.shape[d] for d in kept))
+
+
 def tree_sum(x: Array, axes: tuple[int, ...], result: np.dtype[Any]) -> Array:
     """Sum over ``axes`` (kept as length 1) by the documented tree (SEMANTICS.md P5).
 
     The reduced elements, in C order, are padded with -0.0 (the neutral element of addition) to a power of two and
     halved: element i is added to element i + n/2 until one is left. Its error bound is pairwise summation's.
     """
-    kept = [d for d in range(x.ndim) if d not in axes]
-    moved = np.transpose(x, [*axes, *kept]).reshape(-1, *(x.shape[d] for d in kept)).astype(result)
+    moved = _reduced_first(x, axes).astype(result)
     count = moved.shape[0]
     out_shape = tuple(1 if d in axes else x.shape[d] for d in range(x.ndim))
     if count == 0:
@@ -304,8 +311,7 @@ def tree_sum(x: Array, axes: tuple[int, ...], result: np.dtype[Any]) -> Array:
 
 def fold_axes(function: Callable[[Array, Array], Array], x: Array, axes: tuple[int, ...]) -> Array:
     """Reduce with an associative ``function`` over ``axes``, kept as length 1; the caller has refused empty ones."""
-    kept = [d for d in range(x.ndim) if d not in axes]
-    level = np.transpose(x, [*axes, *kept]).reshape(-1, *(x.shape[d] for d in kept))
+    level = _reduced_first(x, axes)
     while len(level) > 1:
         half = (len(level) + 1) // 2
         level = np.concatenate([function(level[: len(level) - half], level[half:]), level[len(level) - half : half]])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import FormulaError, nearest, source_line
 from ..ir.dtype import DTYPES, dtype
 from ..ir.graph import MAX_NODES
-from ..ir.node import Attrs, Node, literal, make
+from ..ir.node import Attrs, Node, literal, literal_value, make
 from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
 from ..ir.size import Dim, named
 from ..ops import INFIX, OPERATIONS, SPELLINGS
@@ -214,6 +214,8 @@ class _Actions:
     def prefix(self, sign: Token, value: Node) -> Node:
         if sign == "+":
             return value
+        if sign == "-" and value.op == "literal" and not isinstance(number := literal_value(value), bool):
+            return literal(-number)  # as in Python, the sign before a number is part of it
         return self.made("neg" if sign == "-" else "invert", (value,), sign)
 
     def name(self, token: Token) -> Node:
@@ -311,15 +313,12 @@ class _Actions:
         return self.made(op, positional[:1], name, (("axes", axes), ("keepdims", keep)))
 
     def axis_value(self, name: Token, node: Node) -> int:
-        sign = -1 if node.op == "neg" else 1
-        inner = node.args[0] if node.op == "neg" else node
-        kind, value = inner.attr("value", ("", 0)) if inner.op == "literal" else ("", 0)
-        if kind != "int":
+        value = literal_value(node) if node.op == "literal" else None
+        if not isinstance(value, int) or isinstance(value, bool):
             self.fail(
                 f"{name}'s second argument is an axis, a whole number; for two arrays use minimum or maximum", name
             )
-        self.nodes.pop(node, None)
-        return sign * int(value)
+        return value
 
     def made(self, op: str, args: tuple[Node, ...], token: Token, attrs: Attrs = ()) -> Node:
         node = make(op, args, attrs)
