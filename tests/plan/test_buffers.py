@@ -1,0 +1,74 @@
+"""Greedy buffers: legality of every reuse, checked by simulating who holds what."""
+
+import random
+
+import pytest
+
+from fuseline.api.program import graph, optimize
+from fuseline.plan.buffers import assign_buffers
+from fuseline.plan.order import order_for_least_memory
+
+COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+
+
+def simulate(g, plan):
+    """Run the plan on labels instead of numbers: a buffer holds what was last written, every read must find its own."""
+    holds, where = {}, {}
+    for a in plan.assignments:
+        for arg in a.value.args:
+            assert arg.is_source or holds[where[arg]] is arg, "an operand was overwritten"
+        holds[a.buffer] = a.value
+        where[a.value] = a.buffer
+    for node in g.output_nodes:
+        assert node.is_source or holds[where[node]] is node, "an output was overwritten"
+
+
+def test_the_course_program_needs_three_and_in_the_best_order_two():
+    g = optimize(graph(COURSE))
+    in_order = assign_buffers(g, lambda n: 1)
+    best = assign_buffers(g, lambda n: 1, order_for_least_memory(g, lambda n: 1))
+    assert (in_order.buffer_count, best.buffer_count) == (3, 2)
+    assert (in_order.most_alive, best.most_alive) == (3, 2)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_value_is_overwritten_while_it_is_needed(seed):
+    rng = random.Random(seed)
+    names = ["x", "b"]
+    lines = ["x: f32[T, D]", "b: f32[D]"]
+    for i in range(rng.randint(1, 30)):
+        a, b = rng.choice(names), rng.choice(names)
+        text = rng.choice(
+            [f"{a} + {b}", f"exp({a})", f"{a}*{b}", f"f64({a})", f"sum({a}, -1)", f"{a} > {b}", f"f32({a})"]
+        )
+        lines.append(f"v{i} = {text}")
+        names.append(f"v{i}")
+    g = optimize(graph("\n".join(lines), sizes={"T": 8, "D": 5}))
+    sizes = lambda n: n.dtype.size_bytes(n.tensor.element_count())  # noqa: E731
+    for order in (None, order_for_least_memory(g, sizes)):
+        plan = assign_buffers(g, sizes, order)
+        simulate(g, plan)
+        assert all(plan.buffer_sizes_bytes[a.buffer] >= a.size_bytes for a in plan.assignments)
+        assert sorted(map(id, plan.order)) == sorted(map(id, g.nodes))
+
+
+def test_a_result_never_takes_an_input_or_a_smaller_operand():
+    g = graph("x: f32[T, D]; b: f32[D]; c = b*2; y = x + c", sizes={"T": 4, "D": 3})
+    plan = assign_buffers(g, lambda n: 4 * n.tensor.element_count())
+    assert not any(a.in_place for a in plan.assignments)
+
+
+def test_a_cast_to_another_width_is_not_in_place():
+    plan = assign_buffers(graph("h = x + 1; y = f64(h)"), lambda n: n.dtype.bits // 8)
+    assert not any(a.in_place for a in plan.assignments)
+
+
+def test_a_reduction_is_not_in_place():
+    g = graph("x: f32[1, 1]; h = x + 1; s = sum(h, 1)")
+    assert not any(a.in_place for a in assign_buffers(g, lambda n: 4).assignments)
+
+
+def test_only_the_last_reader_overwrites():
+    g = graph("h = x + 1; a = exp(h); b = h*2; y = a + b")
+    plan = assign_buffers(g, lambda n: 1)
+    assert [a.in_place for a in plan.assignments] == [False, False, True, True]

@@ -1,0 +1,92 @@
+"""Plans: what may run together, what crosses a launch's border, and how loops print."""
+
+import numpy as np
+import pytest
+
+from fuseline.api.program import graph, optimize
+from fuseline.codegen.numpy import build_steps
+from fuseline.errors import VerifyError
+from fuseline.plan.launch import Launch, Plan, check_plan, fused, unfused
+from fuseline.plan.loopnest import nest_text
+
+SOFTMAX = "x: f32[T, D]\nm = max(x, -1)\ne = exp(x - m)\ns = sum(e, -1)\ny = e / s\n"
+
+
+def test_elementwise_programs_are_one_launch():
+    g = optimize(graph("h = x + b; y = h*h + exp(h)"))
+    plan = check_plan(fused(g))
+    assert len(plan.launches) == 1
+    assert [g.label(n) for n in plan.launches[0].reads] == ["x", "b"]
+    assert len(check_plan(unfused(g)).launches) == len(g.nodes)
+
+
+def test_broadcasting_shapes_share_loops_and_unrelated_ones_do_not():
+    together = graph("x: f32[T, D]; b: f32[D]; c = b*2; y = x + c")
+    assert len(fused(together).launches) == 1
+    apart = graph("x: f32[T]; y: f32[D]; a = x*2; b = y*2")
+    assert len(check_plan(fused(apart)).launches) == 2
+
+
+def test_softmax_is_one_launch_of_three_inner_loops():
+    g = optimize(graph(SOFTMAX))
+    plan = check_plan(fused(g))
+    assert len(plan.launches) == 1
+    text = nest_text(g, plan.launches[0].nest)
+    assert text.splitlines() == [
+        "for i0 in T (parallel):",
+        "  for i1 in D (reduction):",
+        "    %m[i0,0] <- max %x[i0,i1]",
+        "  for i1 in D (reduction):",
+        "    %1[i0,i1] = sub %x[i0,i1], %m[i0,0]",
+        "    %e[i0,i1] = exp %1[i0,i1]",
+        "    %s[i0,0] <- sum %e[i0,i1]",
+        "  for i1 in D (parallel):",
+        "    %y[i0,i1] = div %e[i0,i1], %s[i0,0]",
+    ]
+
+
+def test_softmax_runs_through_the_numpy_text():
+    x = np.random.default_rng(0).standard_normal((5, 33)).astype(np.float32)
+    y = build_steps(optimize(graph(SOFTMAX))).run({"x": x})["y"]
+    wide = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(y, wide / wide.sum(-1, keepdims=True), rtol=1e-6)
+
+
+def test_reductions_over_different_axes_are_launched_apart():
+    g = graph("x: f32[T, D]; a = sum(x, 0); b = sum(x, 1)")
+    assert len(check_plan(fused(g)).launches) == 2
+
+
+def test_a_reduction_that_drops_its_axis_is_not_read_inside_its_launch():
+    g = graph("x: f32[T, T]; a = sum(x, 1, keepdims=False); y = x*2 + a")
+    plan = check_plan(fused(g))
+    first = next(launch for launch in plan.launches if any(n.op == "sum" for n in launch.nodes))
+    assert not any(n.args and any(a.op == "sum" for a in n.args) for n in first.nodes)
+
+
+def test_the_cost_function_decides_about_merging():
+    g = graph("a = x + 1; b = a*2; c = b - 3")
+    assert len(fused(g, lambda first, second, merged: False).launches) == 3
+    assert len(fused(g, lambda first, second, merged: len(merged.nodes) <= 2).launches) == 2
+
+
+def test_an_output_that_is_an_input_is_copied():
+    plan = check_plan(fused(graph("y = x")))
+    assert [len(launch.nodes) for launch in plan.launches] == [0]
+    assert plan.launches[0].reads == plan.launches[0].writes
+
+
+@pytest.mark.parametrize("broken", ["missing", "twice", "early"])
+def test_the_checker_catches_a_broken_plan(broken):
+    g = graph("a = x + 1; b = a*2")
+    first, second = unfused(g).launches
+    launches = {"missing": (first,), "twice": (first, first, second), "early": (second, first)}[broken]
+    with pytest.raises(VerifyError):
+        check_plan(Plan(g, launches))
+
+
+def test_the_checker_catches_an_incomplete_border():
+    g = graph("a = x + 1; b = a*2")
+    first, second = unfused(g).launches
+    with pytest.raises(VerifyError, match="reads"):
+        check_plan(Plan(g, (first, Launch(second.nodes, (), second.writes))))
