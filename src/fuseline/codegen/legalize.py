@@ -19,19 +19,23 @@ from ..ir.node import Node, const, const_array
 from ..ops import OPERATIONS
 
 
-def legalize(graph: Graph, *, native_half: bool = False) -> Graph:
+def legalize(graph: Graph, *, native_half: bool = False, library: frozenset[str] = frozenset()) -> Graph:
     """``graph``, already expanded to primitives, with every conversion explicit.
 
-    ``native_half`` keeps `cast` between float16 and float32 for the target. Raises `UnsupportedError` for an operation
-    that is not a primitive and for dtypes that only exist in storage plans (float8, 4-bit types).
+    ``native_half`` keeps `cast` between float16 and float32 for the target; ``library`` names functions that the target
+    calls instead of computing them. Values keep their names. Raises `UnsupportedError` for any other operation that is
+    not a primitive and for dtypes that only exist in storage plans (float8, 4-bit types).
     """
-    lower = _Legalizer(native_half)
+    lower = _Legalizer(native_half, library)
+    names: dict[Node, str] = {}
     for node in (*graph.inputs, *graph.output_nodes):
         _check_dtype(node.dtype)
     for node in graph.nodes:
         lower.add(node)
+        if node in graph.names and not lower.value(node).node.is_source:
+            names.setdefault(lower.value(node).node, graph.names[node])
     outputs = [(name, lower.stored(node).node) for name, node in graph.outputs]
-    return Graph(graph.inputs, outputs)
+    return Graph(graph.inputs, outputs, names=names)
 
 
 def _check_dtype(d: DType) -> None:
@@ -44,8 +48,9 @@ def _check_dtype(d: DType) -> None:
 class _Legalizer:
     """``carried`` maps nodes to values in computation dtypes (16-bit floats as float32)."""
 
-    def __init__(self, native_half: bool) -> None:
+    def __init__(self, native_half: bool, library: frozenset[str]) -> None:
         self.native_half = native_half
+        self.library = library
         self.carried: dict[Node, Expr] = {}
 
     def value(self, node: Node) -> Expr:
@@ -73,7 +78,7 @@ class _Legalizer:
     def add(self, node: Node) -> None:
         """Lower one instruction whose operands are lowered."""
         row = OPERATIONS[node.op]
-        if not row.primitive:
+        if not row.primitive and node.op not in self.library:
             raise UnsupportedError(f"{node.op} is not a primitive; expand the graph before generating code")
         match row.type_rule:
             case "cast":
@@ -222,6 +227,15 @@ def _fmod(operands: list[Expr]) -> Expr:
     return call("fmod", a, where(trivial, 1, b))  # by 1 the remainder is 0, which is NumPy's value for these divisors
 
 
+def _quotient(operands: list[Expr]) -> Expr:
+    a, b = operands
+    if a.dtype.kind != "int":
+        return where(b == 0, 0, call("quotient", a, where(b == 0, 1, b)))
+    minus_one = b == -1  # the most negative value by -1 overflows; its negative wraps to itself
+    safe = call("quotient", a, where((b == 0) | minus_one, 1, b))
+    return where(b == 0, 0, where(minus_one, -a, safe))
+
+
 def _for_bool(op: str, bool_op: str) -> Callable[[list[Expr]], Expr]:
     def lowered(operands: list[Expr]) -> Expr:
         return call(bool_op if operands[0].dtype is BOOL else op, *operands)
@@ -263,6 +277,7 @@ _SPECIAL: dict[str, Callable[[list[Expr]], Expr]] = {
     "shl": _shift("shl"),
     "shr": _shift("shr"),
     "fmod": _fmod,
+    "quotient": _quotient,
     "add": _for_bool("add", "or"),
     "mul": _for_bool("mul", "and"),
     "minimum": _for_bool("minimum", "and"),
