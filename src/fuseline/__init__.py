@@ -9,6 +9,9 @@ from fuseline._version import __version__
 
 TYPE_CHECKING = False  # as in typing, which need not be imported for it
 if TYPE_CHECKING:
+    from fuseline.api.explaining import explain
+    from fuseline.api.explanation import Explanation
+    from fuseline.api.program import evaluate, graph, optimize
     from fuseline.errors import (
         CompilerError,
         DataFileError,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CompilerError",
     "DataFileError",
+    "Explanation",
     "FormulaError",
     "FuselineError",
     "InfeasibleError",
@@ -52,9 +56,19 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "__version__",
+    "evaluate",
+    "explain",
+    "graph",
+    "optimize",
 ]
 
-_HOME: dict[str, str] = {}
+_HOME = {
+    "explain": "fuseline.api.explaining",
+    "Explanation": "fuseline.api.explanation",
+    "evaluate": "fuseline.api.program",
+    "graph": "fuseline.api.program",
+    "optimize": "fuseline.api.program",
+}
 """The module of each public name that is not an error."""
 
 
