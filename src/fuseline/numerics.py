@@ -158,6 +158,12 @@ def shift_right(a: Array, b: Array) -> Array:
     return shifted
 
 
+def quotient(a: Array, b: Array) -> Array:
+    """a/b of integers rounded toward zero; by zero 0, and the most negative value by -1 is itself."""
+    inexact_negative = (np.fmod(a, b) != 0) & ((a < 0) != (b < 0))
+    return np.floor_divide(a, b) + inexact_negative.astype(a.dtype)
+
+
 def power(a: Array, b: Array) -> Array:
     """C99's pow for floats; integers wrap, and a negative integer exponent gives the truncated reciprocal."""
     if a.dtype.kind == "f":
@@ -176,6 +182,13 @@ def _power_float64(a: Array, b: Array) -> Array:
     a, b = np.broadcast_arrays(a, b)
     flat: Array = np.power(a.flatten(), b.flatten())
     return flat.reshape(a.shape)
+
+
+def reciprocal(x: Array) -> Array:
+    """``1/x``; for integers the quotient of doubles, converted as `float_to_integer` does, so 0 has a value too."""
+    if x.dtype.kind == "f":
+        return np.divide(x.dtype.type(1), x)
+    return float_to_integer(1.0 / np.asarray(x, np.float64), x.dtype)
 
 
 # ── casts ────────────────────────────────────────────────────────────────────────────────────────────────────────────

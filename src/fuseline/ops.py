@@ -120,12 +120,13 @@ def _arithmetic() -> list[Operation]:
         _row(
             "fmod", 2, "bool_to_i8", np.fmod, "remainder with the dividend's sign", spellings=("fmod",), primitive=True
         ),
+        _row("quotient", 2, "bitwise", nm.quotient, "integer quotient rounded toward zero", primitive=True),
         _row("pow", 2, "bool_to_i8", nm.power, "power", spellings=("power", "pow"), infix="**", exactness="measured"),
         _row("neg", 1, "arithmetic_no_bool", np.negative, "sign flipped", spellings=("negative",), primitive=True),
-        _row("abs", 1, "arithmetic", np.absolute, "magnitude", spellings=("abs", "absolute", "fabs"), primitive=True),
+        _row("abs", 1, "arithmetic", np.absolute, "magnitude", spellings=("abs", "absolute"), primitive=True),
         _row("sign", 1, "arithmetic_no_bool", np.sign, "-1, 0, 1 or NaN", spellings=("sign",)),
         _row("square", 1, "bool_to_i8", np.square, "x*x", spellings=("square",), exactness="rounded"),
-        _row("reciprocal", 1, "bool_to_i8", np.reciprocal, "1/x", spellings=("reciprocal",), exactness="rounded"),
+        _row("reciprocal", 1, "bool_to_i8", nm.reciprocal, "1/x", spellings=("reciprocal",), exactness="rounded"),
         _row("fma", 3, "arithmetic_no_bool", nm.fma, "a*b + c rounded once", spellings=("fma",), **rounded),
         _row(
             "minimum",
@@ -162,7 +163,7 @@ def _rounding_and_predicates() -> list[Operation]:
         _row("floor", 1, "whole", np.floor, "rounded down", spellings=("floor",), **p),
         _row("ceil", 1, "whole", np.ceil, "rounded up", spellings=("ceil",), **p),
         _row("trunc", 1, "whole", np.trunc, "rounded toward zero", spellings=("trunc", "fix"), **p),
-        _row("round", 1, "whole", np.rint, "rounded to nearest, ties to even; integers stay", spellings=("round",)),
+        _row("round", 1, "whole", np.round, "rounded to nearest, ties to even; integers stay", spellings=("round",)),
         _row("rint", 1, "float", np.rint, "rounded to nearest, ties to even", spellings=("rint",), **p),
         _row("isnan", 1, "predicate", np.isnan, "is NaN", spellings=("isnan",)),
         _row("isinf", 1, "predicate", np.isinf, "is infinite", spellings=("isinf",)),

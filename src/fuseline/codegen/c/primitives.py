@@ -148,7 +148,7 @@ def _integer(node: Node, d: DType, args: list[str], helpers: dict[str, str]) -> 
             return f"({c})({args[0]} {_INFIX[op]} {args[1]})"
         case "shl" | "shr":
             return _shift(node, d, args)
-        case "floordiv" | "mod" | "fmod":
+        case "floordiv" | "mod" | "fmod" | "quotient":
             return f"{_division(op, d, helpers)}({args[0]}, {args[1]})"
     if op in _INFIX:
         return f"{args[0]} {_INFIX[op]} {args[1]}"
@@ -175,16 +175,16 @@ def _division(op: str, d: DType, helpers: dict[str, str]) -> str:
     u = f"uint{max(32, d.bits)}_t"
     body = [f"static inline {c} {name}({c} a, {c} b) {{", "    if (b == 0)", "        return 0;"]
     if d.kind == "int":
-        overflow = f"({c})(0u - ({u})a)" if op == "floordiv" else "0"
+        overflow = f"({c})(0u - ({u})a)" if op in ("floordiv", "quotient") else "0"
         body += ["    if (b == -1)", f"        return {overflow};"]
         if op == "floordiv":
             body += ["    const bool down = (a % b != 0) && ((a < 0) != (b < 0));", f"    return ({c})(a / b - down);"]
         elif op == "mod":
             body += [f"    const {c} r = ({c})(a % b);", f"    return r != 0 && (r < 0) != (b < 0) ? ({c})(r + b) : r;"]
         else:
-            body += [f"    return ({c})(a % b);"]
+            body += [f"    return ({c})(a {'/' if op == 'quotient' else '%'} b);"]
     else:
-        body += [f"    return ({c})(a {'/' if op == 'floordiv' else '%'} b);"]
+        body += [f"    return ({c})(a {'/' if op in ('floordiv', 'quotient') else '%'} b);"]
     helpers[name] = "\n".join(body) + "\n}\n"
     return name
 

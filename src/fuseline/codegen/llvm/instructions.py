@@ -300,6 +300,7 @@ _WRITERS: dict[str, _Instruction] = {
     "mul": _plain("fmul", "mul", "mul"),
     "div": _plain("fdiv", "sdiv", "udiv"),
     "fmod": _plain("frem", "srem", "urem"),
+    "quotient": _plain("", "sdiv", "udiv"),
     "fma": _fused,
     "neg": _negate,
     "abs": _absolute,

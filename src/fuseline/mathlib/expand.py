@@ -1,0 +1,91 @@
+"""`expand`: a typed graph rewritten into primitives, the only operations that code generators know.
+
+Functions become their graphs from this package; composite operations become a few primitives. Every conversion that
+the table's type rules imply is written as a cast, and 16-bit floats are carried as float32 between operations, so that
+only outputs and explicit casts round (SEMANTICS.md P2). Reductions stay: the loop nest prints them.
+"""
+
+from __future__ import annotations
+
+from ..ir.build import Expr
+from ..ir.dtype import BOOL, F32, DType
+from ..ir.graph import Graph
+from ..ir.infer import apply, signature
+from ..ir.node import Node, const, const_array
+from ..ops import OPERATIONS
+from .composites import COMPOSITES
+from .functions import FUNCTIONS
+
+
+def expand(graph: Graph) -> Graph:
+    """``graph`` with the same inputs, output names and types, made of primitives and reductions.
+
+    The interpreter gives the same bits for both graphs where only exact operations are involved; the expanded one is
+    the bit oracle of every back end.
+    """
+    carried: dict[Node, Expr] = {}
+    for node in graph.nodes:
+        carried[node] = _instruction(node, [_operand(a, carried) for a in node.args])
+    outputs = [(name, _stored(node, carried)) for name, node in graph.outputs]
+    result = Graph(graph.inputs, outputs)
+    return result.replaced(names=_names(graph, carried, result))
+
+
+def _operand(node: Node, carried: dict[Node, Expr]) -> Expr:
+    found = carried.get(node)
+    if found is None:
+        found = carried[node] = _source(node)
+    return found
+
+
+def _source(node: Node) -> Expr:
+    if not node.dtype.is_storage_float:
+        return Expr(node)
+    if node.op == "const":
+        return Expr(const(float(const_array(node)), F32))
+    return Expr(node).cast(F32)
+
+
+def _stored(node: Node, carried: dict[Node, Expr]) -> Node:
+    """The value in its own dtype: 16-bit results are rounded here."""
+    return node if node.is_source else carried[node].cast(node.dtype).node
+
+
+def _instruction(node: Node, operands: list[Expr]) -> Expr:
+    row = OPERATIONS[node.op]
+    attrs = dict(node.attrs)
+    if row.type_rule == "cast":
+        return _widened(convert(operands[0], node.dtype))
+    if row.type_rule == "bitcast":
+        source = node.args[0]
+        bits = Expr(source) if source.is_source else operands[0].cast(source.dtype)
+        return _widened(bits.bitcast(node.dtype))
+    if row.type_rule == "lookup":
+        return _widened(Expr(apply("lookup", operands[0].node, **attrs)))
+    sig = signature(node.op, tuple(a.dtype for a in node.args))
+    converted = [convert(x, d.computed) for x, d in zip(operands, sig.operands, strict=True)]
+    function = FUNCTIONS.get(node.op) if converted[0].dtype.is_float else None
+    function = function or COMPOSITES.get(node.op)
+    if function is not None:
+        return function(*converted)
+    return Expr(apply(node.op, *(x.node for x in converted), **attrs))
+
+
+def convert(x: Expr, target: DType) -> Expr:
+    """``x`` as ``target``; to bool by comparing with zero, which is what a cast to bool means."""
+    return x != 0 if target is BOOL and x.dtype is not BOOL else x.cast(target)
+
+
+def _widened(x: Expr) -> Expr:
+    return x.cast(F32) if x.dtype.is_storage_float else x
+
+
+def _names(graph: Graph, carried: dict[Node, Expr], result: Graph) -> dict[Node, str]:
+    """Names of the source for values that still exist, each name and each value once."""
+    kept = set(result.nodes)
+    names: dict[Node, str] = {}
+    for node, name in graph.names.items():
+        new = carried[node].node if node in carried else node
+        if new in kept and new not in names:
+            names[new] = name
+    return names

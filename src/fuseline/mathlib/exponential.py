@@ -1,0 +1,91 @@
+"""exp, exp2 and expm1.
+
+x = n*log(2) + r with |r| at most half of log(2); exp(r) = 1 + t, and t stays apart from the 1 until the last rounding.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..ir.build import Expr, fma, where
+from .formats import WIDE, Format, at_least, at_most, format_of, polynomial, power_of_two, round_to_integer
+
+LOG2_E = 1.4426950408889634
+
+
+def exp(x: Expr) -> Expr:
+    """e**x; overflow to infinity and subnormal results included."""
+    f = format_of(x)
+    limits = (-104.0, 89.0) if f.bias == 127 else (-746.0, 710.0)
+    x = at_most(at_least(x, limits[0]), limits[1])
+    n, bits = round_to_integer(x, LOG2_E, f, low_bits=2 * f.bias)
+    r = reduce_by_log2(x, n, f)
+    return scale_one_plus(r, fma(polynomial(r, f.table("EXP")), r, 1.0), bits, f)
+
+
+def exp2(x: Expr) -> Expr:
+    """2**x; integers give exact powers of two."""
+    f = format_of(x)
+    limits = (-151.0, 129.0) if f.bias == 127 else (-1076.0, 1025.0)
+    x = at_most(at_least(x, limits[0]), limits[1])
+    n, bits = round_to_integer(x, 1.0, f, low_bits=2 * f.bias)
+    r = x - n
+    return scale_one_plus(r, polynomial(r, f.table("EXP2")), bits, f)
+
+
+def expm1(x: Expr) -> Expr:
+    """e**x - 1, accurate near zero and where the 1 just fails to fit."""
+    f = format_of(x)
+    limits = (-18.0, 89.0) if f.bias == 127 else (-39.0, 710.0)
+    y = at_most(at_least(x, limits[0]), limits[1])
+    # The interval of n = 0 reaches further up than down: just above it, an error of r counts double.
+    n, bits = round_to_integer(y - 0.058891517828191, LOG2_E, f, low_bits=f.bias - 1)
+    high, low = f.table("LN2")
+    r_high = fma(n, -high, y)
+    rest = n * -low
+    r = r_high + rest
+    tail = fma(r * r, polynomial(r, f.table("EXPM1")), rest)
+    half_scale = power_of_two(bits, f)  # 2**(n - 1), because 2**n itself may overflow
+    whole = half_scale - 0.5
+    whole_rest = (half_scale - whole) - 0.5
+    result = whole + fma(r_high, half_scale, fma(tail, half_scale, whole_rest))
+    # Halving would lose a subnormal's last bit, and adding loses the sign of zero.
+    return where(abs(x) < 2.0 ** (-f.fraction_bits - 5), x, result + result)
+
+
+def reduce_by_log2(x: Expr, n: Expr, f: Format) -> Expr:
+    """x - n*log(2), with log(2) in two parts (Cody and Waite)."""
+    high, low = f.table("LN2")
+    return fma(n, -low, fma(n, -high, x))
+
+
+def expm1_reduced(r: Expr, f: Format) -> Expr:
+    """e**r - 1 for a reduced argument."""
+    return fma(r * r, polynomial(r, f.table("EXP")), r)
+
+
+def scale_one_plus(r: Expr, slope: Expr, bits: Expr, f: Format) -> Expr:
+    """(1 + r*slope) * 2**n with one rounding in the normal range and a second only for subnormal results.
+
+    ``bits`` hold 2*bias + n: the exponent is applied in two halves, so that neither leaves the normal range.
+    """
+    half = bits >> 1
+    first, second = power_of_two(half, f), power_of_two(bits - half, f)
+    return fma(r, slope * first, first) * second
+
+
+def exp_wide(x: Expr) -> Expr:
+    """e**x in float64 to float32 accuracy, for |x| < 700."""
+    r, scale = _reduce_wide(x)
+    return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale)
+
+
+def expm1_wide(x: Expr) -> Expr:
+    """e**x - 1 in float64 to float32 accuracy, relative even to tiny results, for |x| < 700."""
+    r, scale = _reduce_wide(x)
+    return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale - 1.0)
+
+
+def _reduce_wide(x: Expr) -> tuple[Expr, Expr]:
+    n, bits = round_to_integer(x, LOG2_E, WIDE, low_bits=WIDE.bias)
+    return fma(n, -math.log(2.0), x), power_of_two(bits, WIDE)

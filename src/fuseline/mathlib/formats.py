@@ -1,0 +1,90 @@
+"""What a function needs to know of the float format it is evaluated in, and the few idioms that all families share.
+
+A function is written once over a `Format`; float32 and float64 differ in constants, and in the length of polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..ir.build import Expr, fma, where
+from ..ir.dtype import F32, F64, I32, I64, DType
+from . import coefficients
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary float format: ``fraction_bits`` stored bits of significand, exponent bias, and its dtypes."""
+
+    suffix: str
+    float_type: DType
+    integer_type: DType
+    fraction_bits: int
+    bias: int
+
+    def table(self, name: str) -> tuple[float, ...]:
+        """The generated polynomial or split constant called ``name`` for this format."""
+        values: tuple[float, ...] = getattr(coefficients, f"{name}_{self.suffix}")
+        return values
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive normal number."""
+        return 2.0 ** (1 - self.bias)
+
+
+SINGLE = Format("F32", F32, I32, 23, 127)
+DOUBLE = Format("F64", F64, I64, 52, 1023)
+WIDE = Format("WIDE", F64, I64, 52, 1023)
+"""float64 arithmetic with polynomials only good enough for a float32 result."""
+
+
+def format_of(x: Expr) -> Format:
+    """The format of an expression's own dtype."""
+    return SINGLE if x.dtype is F32 else DOUBLE
+
+
+def at_least(x: Expr, low: float) -> Expr:
+    """The larger of ``x`` and a constant; NaN stays. One instruction, where `maximum` has to order zeros."""
+    return where(x < low, low, x)
+
+
+def at_most(x: Expr, high: float) -> Expr:
+    """The smaller of ``x`` and a constant; NaN stays NaN."""
+    return where(x > high, high, x)
+
+
+def round_to_integer(x: Expr, factor: float, f: Format, low_bits: int = 0) -> tuple[Expr, Expr]:
+    """``x * factor`` rounded to an integer below 2**20 in magnitude: the integer as a float, and bits that contain it.
+
+    Adding 1.5 * 2**fraction_bits leaves the integer in the low bits of the sum; ``low_bits`` are added to them.
+    """
+    magic = 1.5 * 2.0**f.fraction_bits + low_bits
+    shifted = fma(x, factor, magic)
+    return shifted - magic, shifted.bitcast(f.integer_type)
+
+
+def power_of_two(biased_exponent: Expr, f: Format) -> Expr:
+    """2**(e - bias) from the low bits e of an integer; higher bits are shifted out."""
+    return (biased_exponent << f.fraction_bits).bitcast(f.float_type)
+
+
+def fast_two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a + b and its rounding error, exact where a is zero or not smaller than b (Dekker 1971)."""
+    s = a + b
+    return s, b - (s - a)
+
+
+def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a * b and its rounding error."""
+    p = a * b
+    return p, fma(a, b, -p)
+
+
+def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
+    """Horner's scheme in fused multiply-adds, constant term first."""
+    result = x.like(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = fma(result, x, c)
+    return result

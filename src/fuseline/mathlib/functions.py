@@ -1,0 +1,21 @@
+"""The table of functions: operation name to the graph that computes it in float32 or float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.build import Expr
+from .activation import gelu_tanh, sigmoid, silu, softplus
+from .error_function import erf
+from .exponential import exp, exp2, expm1
+from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
+from .logarithm import log, log1p, log2, log10
+
+FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    f.__name__: f
+    for f in (
+        exp, exp2, expm1, log, log2, log10, log1p, tanh, sinh, cosh, asinh, acosh, atanh, erf,
+        sigmoid, silu, softplus, gelu_tanh,
+    )
+}  # fmt: skip
+"""Every transcendental operation by its name in `ops`."""

@@ -1,0 +1,112 @@
+"""tanh, sinh, cosh and their inverses; all but tanh evaluate float32 in float64."""
+
+from __future__ import annotations
+
+import math
+
+from ..ir.build import Expr, call, fma, where
+from ..ir.dtype import F32, F64
+from .exponential import LOG2_E, exp_wide, expm1_wide, reduce_by_log2
+from .formats import DOUBLE, at_most, format_of, polynomial, power_of_two, round_to_integer
+from .logarithm import log1p_finite, log1p_wide
+
+
+def tanh(x: Expr) -> Expr:
+    """Hyperbolic tangent: a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above.
+
+    exp(2|x|) + 1 is formed as (2**n + 1) + 2**n * expm1(r), whose first term is exact, so that it is rounded once.
+    """
+    f = format_of(x)
+    a = abs(x)
+    u = x * x
+    small = fma(a * u, polynomial(u, f.table("TANH")), a)
+    y = at_most(a, 10.0 if f.bias == 127 else 20.0)
+    n, bits = round_to_integer(y, 2.0 * LOG2_E, f, low_bits=f.bias)
+    (half_log2,) = f.table("LN2_HALF")
+    r = fma(n, -half_log2, y)
+    r = r + r
+    slope = fma(polynomial(r, f.table("EXP")), r, 1.0)
+    scale = power_of_two(bits, f)
+    large = 1.0 - 2.0 / fma(r * scale, slope, scale + 1.0)
+    return call("copysign", where(a > 1.0, large, small), x)
+
+
+_DOUBLED = 2.0**60
+"""Above this, asinh(x) and acosh(x) are log(2x) = log1p(x) + log(2) to more than double precision."""
+
+
+def sinh(x: Expr) -> Expr:
+    """Hyperbolic sine: (m + m/(m + 1))/2 with m = expm1(|x|), or a polynomial below 1 and (e - 1/e)/2 above."""
+    a = abs(x)
+    if x.dtype is F32:
+        m = expm1_wide(at_most(a, 90.0).cast(F64))
+        return call("copysign", (0.5 * (m + m / (m + 1.0))).cast(F32), x)
+    u = x * x
+    small = fma(a * u, polynomial(u, DOUBLE.table("SINH")), a)
+    h = _quarter_exponential(a)
+    large = h - 0.0625 / h
+    return call("copysign", where(a > 1.0, large + large, small), x)
+
+
+def cosh(x: Expr) -> Expr:
+    """Hyperbolic cosine, (e + 1/e)/2 with e = exp(|x|)."""
+    if x.dtype is F32:
+        e = exp_wide(at_most(abs(x), 90.0).cast(F64))
+        return (0.5 * (e + 1.0 / e)).cast(F32)
+    h = _quarter_exponential(abs(x))
+    half = h + 0.0625 / h
+    return half + half
+
+
+def _quarter_exponential(a: Expr) -> Expr:
+    """exp(a)/4 for a >= 0, so that it overflows after the result does."""
+    f = DOUBLE
+    a = at_most(a, 711.0)
+    n, bits = round_to_integer(a, LOG2_E, f, low_bits=f.bias - 2)
+    r = reduce_by_log2(a, n, f)
+    scale = power_of_two(bits, f)
+    return fma(r * scale, fma(polynomial(r, f.table("EXP")), r, 1.0), scale)
+
+
+def asinh(x: Expr) -> Expr:
+    """Inverse hyperbolic sine, log1p(a + a*a/(1 + sqrt(1 + a*a))) with a = |x|."""
+    a = abs(x)
+    if x.dtype is F32:
+        y = a.cast(F64)
+        square = y * y
+        value = log1p_wide(y + square / (1.0 + call("sqrt", square + 1.0))).cast(F32)
+        return call("copysign", where(a < math.inf, value, a), x)
+    large = a > _DOUBLED
+    y = where(large, 1.0, a)
+    square = y * y
+    value = log1p_finite(where(large, a, y + square / (1.0 + call("sqrt", square + 1.0))), DOUBLE)
+    value = where(large, value + math.log(2.0), value)
+    value = where(a < 2.0**-28, a, value)
+    return call("copysign", where(a < math.inf, value, a), x)
+
+
+def acosh(x: Expr) -> Expr:
+    """Inverse hyperbolic cosine, log1p(t + sqrt(t*(t + 2))) with t = x - 1; NaN below 1."""
+    if x.dtype is F32:
+        t = x.cast(F64) - 1.0
+        value = log1p_wide(t + call("sqrt", t * (t + 2.0))).cast(F32)
+    else:
+        large = x > _DOUBLED
+        t = where(large, 1.0, x - 1.0)
+        value = log1p_finite(where(large, x, t + call("sqrt", t * (t + 2.0))), DOUBLE)
+        value = where(large, value + math.log(2.0), value)
+    return where(x < math.inf, where(x < 1.0, math.nan, value), x)
+
+
+def atanh(x: Expr) -> Expr:
+    """Inverse hyperbolic tangent, log1p(2a/(1 - a))/2 with a = |x|; infinite at 1, NaN beyond."""
+    a = abs(x)
+    if x.dtype is F32:
+        y = where(a < 1.0, a, 0.0).cast(F64)
+        value = (0.5 * log1p_wide((y + y) / (1.0 - y))).cast(F32)
+    else:
+        y = where(a < 1.0, a, 0.0)
+        value = 0.5 * log1p_finite((y + y) / (1.0 - y), format_of(x))
+        value = where(a < 2.0**-28, a, value)
+    value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
+    return call("copysign", value, x)

@@ -1,0 +1,119 @@
+"""log, log2, log10 and log1p.
+
+x = 2**k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)]; log(1 + f) = f + c, and only the small c is approximated.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..ir.build import Expr, fma, where
+from .formats import SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, power_of_two
+
+
+def log(x: Expr) -> Expr:
+    """Natural logarithm: -inf at zeros, NaN below."""
+    f = format_of(x)
+    k, r = split(x, f)
+    high, low = f.table("LN2")
+    total, rest = fast_two_sum(k * high, r)
+    return special_cases(x, total + (rest + fma(k, low, correction(r, f))))
+
+
+def log2(x: Expr) -> Expr:
+    """Logarithm to base 2; exact for powers of two."""
+    f = format_of(x)
+    k, r = split(x, f)
+    high, low = f.table("LOG2_E")
+    tail = fma(r, low, correction(r, f) * high)
+    total, rest = fast_two_sum(k, r * high)
+    return special_cases(x, total + (rest + (fma(r, high, -(r * high)) + tail)))
+
+
+def log10(x: Expr) -> Expr:
+    """Logarithm to base 10."""
+    f = format_of(x)
+    k, r = split(x, f)
+    high, low = f.table("LOG10_E")
+    step, step_rest = f.table("LOG10_2")
+    product = r * high
+    tail = fma(r, high, -product) + fma(k, step_rest, fma(r, low, correction(r, f) * high))
+    total, rest = fast_two_sum(k * step, product)
+    return special_cases(x, total + (rest + tail))
+
+
+def log1p(x: Expr) -> Expr:
+    """log(1 + x), accurate near zero."""
+    f = format_of(x)
+    value = log1p_finite(x, f)
+    value = where(abs(x) < 2.0 ** (-f.fraction_bits - 5), x, value)
+    value = where(x < math.inf, value, x)
+    value = where(x < -1.0, math.nan, value)
+    return where(x == -1.0, -math.inf, value)
+
+
+def log1p_finite(x: Expr, f: Format) -> Expr:
+    """log(1 + x) for finite x > -1 that are not subnormal."""
+    # k comes from the rounded 1 + x; the reduced argument is x*2**-k + (2**-k - 1), rounded once and with its error.
+    k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
+    k = integer_to_float(k_bits, f)
+    scale = power_of_two((f.bias + 2) - k_bits, f)  # 4 * 2**-k, a normal number even at the largest k
+    whole = fma(scale, 0.25, -1.0)
+    quarter = x * 0.25
+    r = fma(quarter, scale, whole)
+    r_rest = fma(quarter, scale, whole - r)
+    high, low = f.table("LN2")
+    total, rest = fast_two_sum(k * high, r)
+    return total + (rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r)))
+
+
+def log1p_wide(x: Expr) -> Expr:
+    """log(1 + x) in float64 to float32 accuracy, relative even to tiny results, for 2**100 > x > -1."""
+    f = WIDE
+    k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
+    scale = power_of_two(f.bias - k_bits, f)
+    r = fma(x, scale, scale - 1.0)
+    return fma(integer_to_float(k_bits, f), math.log(2.0), r + correction(r, f))
+
+
+def integer_to_float(k: Expr, f: Format) -> Expr:
+    """A small integer as a float by two additions: 64-bit lanes have no such conversion before AVX-512."""
+    magic = 1.5 * 2.0**f.fraction_bits
+    bits = int(np.array(magic, f.float_type.numpy).view(f.integer_type.numpy))
+    return (k + bits).bitcast(f.float_type) - magic
+
+
+def _sqrt_half_bits(f: Format) -> int:
+    return 0x3F3504F3 if f is SINGLE else 0x3FE6A09E667F3BCD
+
+
+def split(x: Expr, f: Format) -> tuple[Expr, Expr]:
+    """(k, r) with x = 2**k * (1 + r), r exact, for every positive finite x, subnormal ones too."""
+    lift = f.fraction_bits + 2
+    tiny = x < f.smallest_normal
+    bits = where(tiny, x * 2.0**lift, x).bitcast(f.integer_type)
+    k = (bits - _sqrt_half_bits(f)) >> f.fraction_bits
+    r = (bits - (k << f.fraction_bits)).bitcast(f.float_type) - 1.0
+    return integer_to_float(k, f) - where(tiny, x.like(float(lift)), 0.0), r
+
+
+def correction(r: Expr, f: Format) -> Expr:
+    """log(1 + r) - r for r in [sqrt(1/2) - 1, sqrt(2) - 1]."""
+    if f is SINGLE:
+        square = r * r
+        return fma(r * -0.5, r, (square * r) * polynomial(r, f.table("LOG")))
+    # 2*atanh(s) with s = r/(2 + r) needs far fewer terms (fdlibm's arrangement of the sum).
+    s = r / (r + 2.0)
+    z = s * s
+    half_square = r * r * 0.5
+    series = z * polynomial(z, f.table("LOG"))
+    return fma(r * -0.5, r, s * (half_square + series))
+
+
+def special_cases(x: Expr, value: Expr) -> Expr:
+    """The logarithm's values at zero, below zero, at infinity and NaN."""
+    value = where(x < math.inf, value, x)
+    value = where(x < 0.0, math.nan, value)
+    return where(x == 0.0, -math.inf, value)

@@ -1,0 +1,226 @@
+/* References for accuracy.py, compiled by it: float64 (and 80-bit) values by the C library, and ulp statistics.
+
+   Float32 results are compared with the float64 value of the C library; whole blocks use its four-lane functions
+   (documented to 4 ulp of float64) where it has them, and every value that could decide anything, that is a special one,
+   one close to a rounding boundary or a new largest error, is recomputed by the scalar function.
+   Float64 results are compared with the 80-bit function. What is close to a boundary is handed back, for multiprecision. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BLOCK 1024
+#define SQRT_HALF 0.70710678118654752440084436210484903928L
+#define SQRT_2_OVER_PI 0.79788456080286535587989211986876373695L
+
+typedef double v4 __attribute__((vector_size(32)));
+typedef int64_t m4 __attribute__((vector_size(32)));
+typedef long double ld;
+
+typedef struct {
+  int64_t count, correct, special_failures, undecided_count;
+  double largest, sum, where[2], special_where[2];
+  double undecided[512][2];
+} Statistics;
+
+/* Composite functions, once for each precision. R is the type, F(name) the C library's function. */
+#define COMPOSITES(R, P, F)                                                                                              \
+  static R P##sigmoid(R x) { R e = F(exp)(-F(fabs)(x)); return x != x ? x : (x >= 0 ? 1 : e) / (1 + e); }                \
+  static R P##softplus(R x) { return x != x ? x : (x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x))); }                     \
+  static R P##silu(R x) { return x == -INFINITY ? (R)-0.0 : x * P##sigmoid(x); }                                         \
+  static R P##gelu(R x) { return x == -INFINITY ? (R)-0.0 : (R)0.5 * x * F(erfc)(-x * (R)SQRT_HALF); }                   \
+  static R P##gelu_tanh(R x) {                                                                                           \
+    return x == -INFINITY ? (R)-0.0 : x * P##sigmoid(2 * (R)SQRT_2_OVER_PI * (x + (R)0.044715L * x * x * x));            \
+  }                                                                                                                      \
+  static R P##rsqrt(R x) { return 1 / F(sqrt)(x); }                                                                      \
+  static R P##logaddexp(R a, R b) {                                                                                      \
+    if (a == b) return a + (R)0.69314718055994530941723212145817656808L;                                                 \
+    if (a != a || b != b) return a + b;                                                                                  \
+    R high = a > b ? a : b;                                                                                              \
+    return high + F(log1p)(F(exp)(-F(fabs)(a - b)));                                                                     \
+  }
+#define DOUBLE(name) name
+#define LONG(name) name##l
+COMPOSITES(double, d_, DOUBLE)
+COMPOSITES(ld, l_, LONG)
+
+#define LIBRARY_UNARY(X) X(cbrt) X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin)  \
+  X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(sqrt)
+#define OWN_UNARY(X) X(sigmoid) X(softplus) X(silu) X(gelu) X(gelu_tanh) X(rsqrt)
+#define LIBRARY_BINARY(X) X(pow) X(hypot) X(atan2)
+#define OWN_BINARY(X) X(logaddexp)
+
+typedef struct { const char *name; int arity; double (*d1)(double); ld (*l1)(ld); double (*d2)(double, double); ld (*l2)(ld, ld); } Row;
+static const Row ROWS[] = {
+#define X(n) {#n, 1, n, n##l, 0, 0},
+  LIBRARY_UNARY(X)
+#undef X
+#define X(n) {#n, 1, d_##n, l_##n, 0, 0},
+  OWN_UNARY(X)
+#undef X
+#define X(n) {#n, 2, 0, 0, n, n##l},
+  LIBRARY_BINARY(X)
+#undef X
+#define X(n) {#n, 2, 0, 0, d_##n, l_##n},
+  OWN_BINARY(X)
+#undef X
+};
+
+#ifdef WITH_LIBMVEC
+#define LANES(X) X(cbrt) X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos)  \
+  X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc)
+#define X(n) v4 _ZGVdN4v_##n(v4);
+LANES(X)
+#undef X
+v4 _ZGVdN4vv_pow(v4, v4);
+v4 _ZGVdN4vv_hypot(v4, v4);
+v4 _ZGVdN4vv_atan2(v4, v4);
+static v4 fabs4(v4 x) { return (v4)((m4)x & 0x7fffffffffffffffLL); }
+static v4 choose(m4 c, v4 a, v4 b) { return (v4)((c & (m4)a) | (~c & (m4)b)); }
+static const v4 ONE = {1, 1, 1, 1}, ZERO = {0, 0, 0, 0};
+static v4 v_sigmoid(v4 x) { v4 e = _ZGVdN4v_exp(-fabs4(x)); return choose(x >= 0, ONE, e) / (1 + e); }
+static v4 v_softplus(v4 x) { return choose(x > 0, x, ZERO) + _ZGVdN4v_log1p(_ZGVdN4v_exp(-fabs4(x))); }
+static v4 v_silu(v4 x) { return x * v_sigmoid(x); }
+static v4 v_gelu(v4 x) { return 0.5 * x * _ZGVdN4v_erfc(-x * (double)SQRT_HALF); }
+static v4 v_gelu_tanh(v4 x) { return x * v_sigmoid(2 * (double)SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)); }
+typedef struct { const char *name; v4 (*v1)(v4); v4 (*v2)(v4, v4); } LaneRow;
+static const LaneRow LANE_ROWS[] = {
+#define X(n) {#n, _ZGVdN4v_##n, 0},
+  LANES(X)
+#undef X
+  {"sigmoid", v_sigmoid, 0}, {"softplus", v_softplus, 0}, {"silu", v_silu, 0}, {"gelu", v_gelu, 0}, {"gelu_tanh", v_gelu_tanh, 0},
+  {"pow", 0, _ZGVdN4vv_pow}, {"hypot", 0, _ZGVdN4vv_hypot}, {"atan2", 0, _ZGVdN4vv_atan2},
+};
+#endif
+
+static const Row *row_of(const char *name) {
+  for (unsigned i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
+    if (!strcmp(ROWS[i].name, name)) return &ROWS[i];
+  return 0;
+}
+
+int reference_arity(const char *name) { const Row *r = row_of(name); return r ? r->arity : 0; }
+
+static double scalar(const Row *r, double a, double b) { return r->arity == 1 ? r->d1(a) : r->d2(a, b); }
+
+static void references(const Row *r, const float *a, const float *b, double *out, int n, int lanes) {
+#ifdef WITH_LIBMVEC
+  if (lanes)
+    for (unsigned j = 0; j < sizeof LANE_ROWS / sizeof *LANE_ROWS; j++)
+      if (!strcmp(LANE_ROWS[j].name, r->name)) {
+        for (int i = 0; i < BLOCK; i += 4) {
+          v4 x = {a[i], a[i + 1], a[i + 2], a[i + 3]}, y;
+          if (r->arity == 1) y = LANE_ROWS[j].v1(x);
+          else { v4 z = {b[i], b[i + 1], b[i + 2], b[i + 3]}; y = LANE_ROWS[j].v2(x, z); }
+          memcpy(out + i, &y, sizeof y);
+        }
+        return;
+      }
+#endif
+  for (int i = 0; i < n; i++) out[i] = scalar(r, a[i], b ? b[i] : 0);
+}
+
+static double ulps_per_unit(double r) { /* 1 / ulp of float32 at r */
+  uint64_t bits;
+  memcpy(&bits, &r, 8);
+  int64_t e = (int64_t)((bits >> 52) & 0x7ff) - 1023;
+  if (e < -126) e = -126;
+  if (e > 127) e = 127;
+  bits = (uint64_t)(23 - e + 1023) << 52;
+  double s;
+  memcpy(&s, &bits, 8);
+  return s;
+}
+
+static void special_failure(Statistics *s, double a, double b) {
+  if (!s->special_failures++) { s->special_where[0] = a; s->special_where[1] = b; }
+}
+
+/* One value, with the scalar reference: specials, near ties, records. */
+static void decide(const Row *row, double a, double b, float y, Statistics *s) {
+  double r = scalar(row, a, b);
+  if (r != r || y != y) {
+    if ((r != r) != (y != y)) special_failure(s, a, b);
+    else s->correct++;
+    return;
+  }
+  if (isinf(r) || r == 0) {
+    if ((double)y == r && !signbit(y) == !signbit(r)) s->correct++;
+    else special_failure(s, a, b);
+    return;
+  }
+  if (y == 0 && !signbit(y) != !signbit(r)) special_failure(s, a, b);
+  double scale = ulps_per_unit(r), own = fabs((double)(float)r - r) * scale;
+  if (isinf((float)r)) { /* overflow: what lies beyond the largest number is as good as its successor, 2**128 */
+    r = copysign(0x1p128, r);
+    own = 0;
+  }
+  double value = isinf(y) ? copysign(0x1p128, y) : y, error = fabs(value - r) * scale;
+  if (fabs(own - 0.5) < 0x1p-27) {
+    if (s->undecided_count < 512) { s->undecided[s->undecided_count][0] = a; s->undecided[s->undecided_count][1] = b; }
+    s->undecided_count++;
+  } else if ((float)r == y) s->correct++;
+  s->sum += error;
+  if (error > s->largest) { s->largest = error; s->where[0] = a; s->where[1] = b; }
+}
+
+void judge_float32(const char *name, const float *a, const float *b, const float *y, int64_t count, int lanes, Statistics *s) {
+  const Row *row = row_of(name);
+  double r[BLOCK];
+  uint8_t hard[BLOCK];
+  for (int64_t start = 0; start < count; start += BLOCK) {
+    int n = count - start < BLOCK ? (int)(count - start) : BLOCK;
+    const float *pa = a + start, *pb = b ? b + start : 0, *py = y + start;
+    references(row, pa, pb, r, n, lanes && n == BLOCK);
+    double largest = s->largest - 1e-6, sum = 0;
+    int64_t correct = 0, hard_count = 0;
+    for (int i = 0; i < n; i++) {
+      double scale = ulps_per_unit(r[i]), error = fabs((double)py[i] - r[i]) * scale;
+      double own = fabs((double)(float)r[i] - r[i]) * scale;
+      uint8_t easy = (error < largest) & (own < 0.49999) & (py[i] != 0) & (r[i] != 0);
+      hard[i] = !easy;
+      hard_count += !easy;
+      correct += easy & ((float)r[i] == py[i]);
+      sum += easy ? error : 0;
+    }
+    s->correct += correct;
+    s->sum += sum;
+    s->count += n;
+    if (hard_count)
+      for (int i = 0; i < n; i++)
+        if (hard[i]) decide(row, pa[i], pb ? pb[i] : 0, py[i], s);
+  }
+}
+
+void judge_float64(const char *name, const double *a, const double *b, const double *y, int64_t count, Statistics *s) {
+  const Row *row = row_of(name);
+  for (int64_t i = 0; i < count; i++) {
+    double other = b ? b[i] : 0;
+    ld r = row->arity == 1 ? row->l1(a[i]) : row->l2(a[i], other);
+    double value = y[i], nearest = (double)r;
+    s->count++;
+    if (r != r || value != value) {
+      if ((r != r) != (value != value)) special_failure(s, a[i], other);
+      else s->correct++;
+      continue;
+    }
+    if (isinf(nearest) || r == 0) {
+      if (value == nearest && !signbit(value) == !signbit(nearest)) { s->correct++; continue; }
+      if (isinf(r) || r == 0) { special_failure(s, a[i], other); continue; }
+    }
+    if (value == 0 && !signbit(value) != !signbit(nearest)) special_failure(s, a[i], other);
+    int e = ilogbl(r);
+    if (e < -1022) e = -1022;
+    if (e > 1023) e = 1023;
+    ld wide = isinf(value) ? copysignl(0x1p1024L, value) : value;
+    if (isinf(nearest)) r = copysignl(0x1p1024L, r);
+    double error = (double)fabsl(scalbnl(wide - r, 52 - e));
+    double own = (double)fabsl(scalbnl(isinf(nearest) ? 0 : nearest - r, 52 - e));
+    if (fabs(own - 0.5) < 0x1p-9) {
+      if (s->undecided_count < 512) { s->undecided[s->undecided_count][0] = a[i]; s->undecided[s->undecided_count][1] = other; }
+      s->undecided_count++;
+    }
+    if (nearest == value) s->correct++;
+    s->sum += error;
+    if (error > s->largest) { s->largest = error; s->where[0] = a[i]; s->where[1] = other; }
+  }
+}
