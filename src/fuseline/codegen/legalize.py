@@ -46,12 +46,16 @@ def _check_dtype(d: DType) -> None:
 
 
 class _Legalizer:
-    """``carried`` maps nodes to values in computation dtypes (16-bit floats as float32)."""
+    """``carried`` maps nodes to values in computation dtypes (16-bit floats as float32).
+
+    ``rounded`` has the stored form of those 16-bit values that the program rounds itself.
+    """
 
     def __init__(self, native_half: bool, library: frozenset[str]) -> None:
         self.native_half = native_half
         self.library = library
         self.carried: dict[Node, Expr] = {}
+        self.rounded: dict[Node, Expr] = {}
 
     def value(self, node: Node) -> Expr:
         """The carried value of an operand."""
@@ -72,6 +76,8 @@ class _Legalizer:
         """The value as its own dtype, rounded where that is narrower than what it was computed in."""
         if node.is_source:
             return Expr(node)
+        if node in self.rounded:
+            return self.rounded[node]
         value = self.value(node)
         return self.narrowed(value, node.dtype) if node.dtype.is_storage_float else value
 
@@ -81,20 +87,23 @@ class _Legalizer:
         if not row.primitive and node.op not in self.library:
             raise UnsupportedError(f"{node.op} is not a primitive; expand the graph before generating code")
         match row.type_rule:
+            case "cast" if not node.dtype.is_storage_float:
+                self.carried[node] = self.convert(self.value(node.args[0]), node.dtype)
             case "cast":
-                result = self.cast(self.value(node.args[0]), node.dtype)
+                self._add_stored(node, self.narrowed(self.value(node.args[0]), node.dtype))
             case "bitcast":
-                result = self.widened(self._stored_operand(node.args[0]).bitcast(node.dtype))
+                self._add_stored(node, self.stored(node.args[0]).bitcast(node.dtype))
             case "lookup":
                 index = self.value(node.args[0])
-                result = call("lookup", index, dtype=node.dtype, table=node.attr("table"))
-                result = self.widened(result)
+                self._add_stored(node, call("lookup", index, dtype=node.dtype, table=node.attr("table")))
             case _:
-                result = self._operation(node)
-        self.carried[node] = result
+                self.carried[node] = self._operation(node)
 
-    def _stored_operand(self, node: Node) -> Expr:
-        return self.stored(node)
+    def _add_stored(self, node: Node, value: Expr) -> None:
+        _check_dtype(node.dtype)
+        if node.dtype.is_storage_float:
+            self.rounded[node] = value
+        self.carried[node] = self.widened(value)
 
     def _operation(self, node: Node) -> Expr:
         sig = signature(node.op, tuple(a.dtype for a in node.args))
@@ -103,13 +112,6 @@ class _Legalizer:
         return special(operands) if special else call(node.op, *operands)
 
     # ── conversions ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def cast(self, x: Expr, target: DType) -> Expr:
-        """An explicit cast: rounds to ``target``, and is carried as the dtype that computes it."""
-        _check_dtype(target)
-        if target.is_storage_float:
-            return self.widened(self.narrowed(x, target))
-        return self.convert(x, target)
 
     def convert(self, x: Expr, target: DType) -> Expr:
         """Between computation dtypes."""
@@ -229,11 +231,14 @@ def _fmod(operands: list[Expr]) -> Expr:
 
 def _quotient(operands: list[Expr]) -> Expr:
     a, b = operands
-    if a.dtype.kind != "int":
+    if a.dtype is BOOL:
+        return a & b
+    if a.dtype.kind == "uint":
         return where(b == 0, 0, call("quotient", a, where(b == 0, 1, b)))
-    minus_one = b == -1  # the most negative value by -1 overflows; its negative wraps to itself
-    safe = call("quotient", a, where((b == 0) | minus_one, 1, b))
-    return where(b == 0, 0, where(minus_one, -a, safe))
+    trivial = (b == 0) | (b == -1)
+    # The most negative value divided by -1 wraps to itself, as its negation does.
+    by_minus_one = where(b == 0, 0, -a)
+    return where(trivial, by_minus_one, call("quotient", a, where(trivial, 1, b)))
 
 
 def _for_bool(op: str, bool_op: str) -> Callable[[list[Expr]], Expr]:

@@ -226,15 +226,12 @@ def _file_facts(top: Path, suffixes: tuple[str, ...]) -> list[str]:
 
 
 def default_directory() -> Path | None:
-    """``FUSELINE_CACHE_DIR``, or the user's cache directory; None where ``FUSELINE_CACHE`` says off."""
+    """``objects`` in the folder for caches; None where ``FUSELINE_CACHE`` says off."""
     if os.environ.get("FUSELINE_CACHE", "").strip().lower() in _OFF:
         return None
-    stated = os.environ.get("FUSELINE_CACHE_DIR", "")
-    if stated:
-        return Path(stated)
-    import platformdirs
+    from ..machine.host import cache_folder
 
-    return Path(platformdirs.user_cache_dir("fuseline", appauthor=False)) / "objects"
+    return cache_folder() / "objects"
 
 
 def default_limit_bytes() -> int:

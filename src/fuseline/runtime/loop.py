@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.llvm import LANES_SYMBOL, SYMBOL
 from ..errors import UnsupportedError
 from . import native
 from .image import LoadedImage
 
-BODY_SYMBOL = "body"
 STREAMING = 1
 """Flag of a body: the outputs are 64-byte aligned and bypass the caches."""
 
@@ -34,12 +34,16 @@ class Body:
     """Compiled inner loop: void(ptr operands, ptr increments, i64 vectors, i64 flags), see native/block.ll."""
 
     image: LoadedImage
-    lanes: int
-    """Elements of a vector, which is the unit the body works in; a power of two."""
 
     @property
     def address(self) -> int:
-        return self.image.exports[BODY_SYMBOL]
+        return self.image.exports[SYMBOL]
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector, which is the unit the body works in; a power of two."""
+        lanes: int = ctypes.c_int64.from_address(self.image.exports[LANES_SYMBOL]).value
+        return lanes
 
 
 class Loop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .body import SYMBOL, BodyText, body_text
+from .body import LANES_SYMBOL, SYMBOL, BodyText, body_text
 from .target import LlvmTarget, target
 
-__all__ = ["SYMBOL", "BodyText", "LlvmTarget", "body_text", "target"]
+__all__ = ["LANES_SYMBOL", "SYMBOL", "BodyText", "LlvmTarget", "body_text", "target"]

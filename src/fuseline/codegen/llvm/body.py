@@ -18,6 +18,7 @@ from .instructions import Writer
 from .target import LlvmTarget
 
 SYMBOL = "body"
+LANES_SYMBOL = "lanes"
 _REGISTERS_A_VALUE = 2
 """Vectors are this many registers wide: two independent chains hide each other's latency."""
 _SMALLEST_STREAMED_BYTES = 16
@@ -124,6 +125,8 @@ def _function(writer: Writer, inputs: int, results: list[tuple[str, DType]]) -> 
     ]
     attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
     tail = [*writer.declarations, attributes, "!0 = !{i32 1}"]
+    # Whoever loads compiled code from a cache has to know its vectors' length.
+    writer.globals.append(f"@{LANES_SYMBOL} = constant i64 {writer.lanes}")
     return "\n".join([*writer.globals, *lines, "", *tail, ""])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...errors import UnsupportedError
-from ...ir.dtype import BOOL, F32, F64, DType
+from ...ir.dtype import BOOL, F16, F32, F64, DType
 from ...ir.node import Node
 from .target import LlvmTarget
 
@@ -50,16 +50,20 @@ class Writer:
 
     def type(self, d: DType) -> str:
         """The vector type that values of ``d`` are computed in."""
-        return f"<{self.lanes} x {element_type(d)}>"
+        return f"<{self.lanes} x {self.element_type(d)}>"
+
+    def element_type(self, d: DType) -> str:
+        """LLVM's type of a computed element; 16-bit floats that the target cannot convert pass through as bits."""
+        if d is F16 and self.target.has_half_conversion:
+            return "half"
+        return element_type(d)
 
 
 def element_type(d: DType) -> str:
-    """LLVM's type of a computed element. bfloat16 only passes through, as its bits."""
+    """LLVM's type of a computed bool, integer, float32 or float64; the bits of anything else."""
     if d is BOOL:
         return "i1"
-    if d.is_float:
-        return {"f64": "double", "f32": "float", "f16": "half"}.get(d.name, f"i{d.bits}")
-    return f"i{d.bits}"
+    return {"f64": "double", "f32": "float"}.get(d.name, f"i{d.bits}")
 
 
 def splat(bits: int, d: DType) -> str:
@@ -298,7 +302,7 @@ _WRITERS: dict[str, _Instruction] = {
     "add": _plain("fadd", "add", "add"),
     "sub": _plain("fsub", "sub", "sub"),
     "mul": _plain("fmul", "mul", "mul"),
-    "div": _plain("fdiv", "sdiv", "udiv"),
+    "div": _plain("fdiv", "", ""),
     "fmod": _plain("frem", "srem", "urem"),
     "quotient": _plain("", "sdiv", "udiv"),
     "fma": _fused,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from ...codegen.llvm.target import LlvmTarget
@@ -24,7 +25,7 @@ def text(target: LlvmTarget) -> str:
     return "\n".join((here / name).read_text(encoding="utf-8") for name in names)
 
 
-def load_cached(parts: tuple[str, ...], target: LlvmTarget, make_text: functools.partial[str]) -> LoadedImage:
+def load_cached(parts: tuple[str, ...], target: LlvmTarget, make_text: Callable[[], str]) -> LoadedImage:
     """Code for what ``parts`` describe: from the cache, or compiled from ``make_text()`` and then cached."""
     objects = cache.object_cache()
     name = cache.key(cache.generator_fingerprint(), host.identity(), repr(target), *parts)
@@ -39,10 +40,10 @@ def load_cached(parts: tuple[str, ...], target: LlvmTarget, make_text: functools
 @functools.cache
 def _support() -> LoadedImage:
     target = host.host_target()
-    return load_cached(("support",), target, functools.partial(text, target))
+    return load_cached(("support",), target, lambda: text(target))
 
 
 def support() -> LoadedImage:
-    """The shared code of this process: exports fl_block, fl_ufunc_loop, fl_run, fl_run_alone and fl_worker."""
+    """The shared code of this process: exports fl_block, fl_ufunc_loop, fl_run, fl_run_alone, fl_worker, fl_publish."""
     with _load_lock:
         return _support()

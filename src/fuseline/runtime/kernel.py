@@ -1,0 +1,198 @@
+"""What a user calls: arrays in, arrays out, by the specialisation that their dtypes ask for.
+
+A small call goes straight through a ufunc that has this one specialisation, so NumPy's C code does the iteration; a
+large one is run by `iterate`. Both run the same body.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ShapeError, TypeRuleError
+from . import iterate, nest
+from .loop import Loop
+from .ufunc import OPERAND_LIMIT, make_ufunc
+
+Array = NDArray[Any]
+DTypes = tuple[np.dtype[Any], ...]
+
+SMALL_ITEMS = 1 << 15
+"""Results of at most this many elements go through NumPy's iteration."""
+
+_WEAK_TYPES = (bool, int, float)
+"""Python numbers take the dtype of the arrays they meet (NEP 50)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """A loop and the ufunc that has it alone; no ufunc where NumPy's limit of operands is exceeded."""
+
+    loop: Loop
+    ufunc: np.ufunc | None
+
+
+class ElementwiseKernel:
+    """A callable over arrays of any shapes that broadcast.
+
+    Args:
+        name: what the ufunc is called; results of several outputs are a named tuple of this name.
+        doc: documentation of the ufunc.
+        inputs: names of the operands, in call order.
+        outputs: names of the results.
+        specialise: the `Loop` for given input dtypes, with the output dtypes decided and nothing compiled. It raises
+            `TypeRuleError` for dtypes that the program does not admit. Called once for each tuple of dtypes.
+        signatures: input dtypes of the loops that `ufunc` shall have, in NumPy's order of preference; a function, since
+            they are needed only when somebody asks for the ufunc.
+        check_shapes: raises `ShapeError` for input shapes that the program's declarations forbid, by name; None where
+            there are no declarations.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        doc: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        specialise: Callable[[DTypes], Loop],
+        signatures: Callable[[], Sequence[DTypes]],
+        check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.__doc__ = doc
+        self._specialise = specialise
+        self._signatures = signatures
+        self._check_shapes = check_shapes
+        self._input_count = len(self.inputs)
+        self._single = len(self.outputs) == 1
+        self._result_type: Callable[..., Any] = namedtuple(name, outputs)  # type: ignore[misc]
+        self._known: dict[tuple[Any, ...], Specialisation] = {}
+        self._fast: dict[tuple[Any, ...], np.ufunc] = {}
+        self._lock = threading.RLock()
+        self._ufunc: np.ufunc | None = None
+
+    @property
+    def ufunc(self) -> np.ufunc:
+        """The kernel as a `numpy.ufunc` with a loop for each of the signatures.
+
+        Raises `UnsupportedError` where NumPy allows no such ufunc (more than 64 operands, or no input).
+        """
+        with self._lock:
+            if self._ufunc is None:
+                loops = [self.specialisation(dtypes).loop for dtypes in self._signatures()]
+                self._ufunc = make_ufunc(self.name, self.__doc__ or "", loops)
+            return self._ufunc
+
+    def specialisation(self, dtypes: DTypes) -> Specialisation:
+        """The specialisation for input dtypes in native byte order."""
+        found = self._known.get(dtypes)
+        if found is None:
+            with self._lock:
+                found = self._known.get(dtypes) or self._specialised(dtypes)
+        return found
+
+    def _specialised(self, dtypes: DTypes) -> Specialisation:
+        loop = self._specialise(dtypes)
+        operand_count = loop.operand_count
+        has_ufunc = self._input_count > 0 and operand_count <= OPERAND_LIMIT
+        made = Specialisation(loop, make_ufunc(self.name, self.__doc__ or "", [loop]) if has_ufunc else None)
+        self._known[dtypes] = made
+        if made.ufunc is not None and self._check_shapes is None:
+            self._fast[dtypes] = made.ufunc
+        return made
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """``kernel(x, b, r)``, by name, or with ``out=`` (an array, or a tuple with one or None for each output)."""
+        if not named:
+            try:
+                ufunc = self._fast.get(tuple([a.dtype for a in args]))
+                if ufunc is not None:
+                    shape = args[0].shape
+                    if args[0].size <= SMALL_ITEMS and all(a.shape == shape for a in args):
+                        return ufunc(*args) if self._single else self._result_type(*ufunc(*args))
+            except AttributeError:  # a number, a list: the long way converts it
+                pass
+        return self._call(args, named)
+
+    def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        out = named.pop("out", None)
+        values = self._bind(args, named) if named or len(args) != self._input_count else args
+        outputs = self._outputs(out)
+        if any(_speaks_for_itself(v) for v in (*values, *outputs)):
+            results = self.ufunc(*values, out=tuple(outputs)) if out is not None else self.ufunc(*values)
+            return results if self._single else self._result_type(*results)
+        arrays, dtypes = _as_arrays(values, self.inputs)
+        if self._check_shapes is not None:
+            self._check_shapes({name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
+        made = self.specialisation(dtypes)
+        results = self._run(made, arrays, outputs)
+        return results[0] if self._single else self._result_type(*results)
+
+    def _run(self, made: Specialisation, arrays: list[Array], outputs: list[Array | None]) -> list[Any]:
+        names = (*self.inputs, *self.outputs)
+        shape = nest.broadcast_shape([a.shape for a in arrays], names)
+        items = 1
+        for length in shape:
+            items *= length
+        if made.ufunc is not None and items <= SMALL_ITEMS and all(o is None for o in outputs):
+            small = made.ufunc(*arrays)
+            return [small] if self._single else list(small)
+        results = iterate.run(made.loop, arrays, outputs, names)
+        return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
+
+    def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        unknown = [n for n in named if n not in self.inputs[len(args) :]]
+        if unknown or len(args) > self._input_count:
+            given_twice = [n for n in unknown if n in self.inputs]
+            what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
+            if not unknown:
+                what = f"{len(args)} operands are given"
+            raise TypeRuleError(f"{self.name}: {what}; its inputs are {', '.join(self.inputs) or 'none'}")
+        missing = [n for n in self.inputs[len(args) :] if n not in named]
+        if missing:
+            raise TypeRuleError(f"{self.name}: the input {', '.join(missing)} is missing")
+        return args + tuple(named[n] for n in self.inputs[len(args) :])
+
+    def _outputs(self, out: Any) -> list[Any]:
+        if out is None:
+            return [None] * len(self.outputs)
+        given = list(out) if isinstance(out, tuple) else [out]
+        if len(given) != len(self.outputs):
+            raise ShapeError(
+                f"out has {len(given)} arrays and {self.name} has {len(self.outputs)} outputs: "
+                f"{', '.join(self.outputs)}; give a tuple with an array or None for each"
+            )
+        for name, o in zip(self.outputs, given, strict=True):
+            if o is not None and not isinstance(o, np.ndarray) and not _speaks_for_itself(o):
+                raise TypeRuleError(f"output {name!r} must be an array, not {type(o).__name__}")
+        return given
+
+
+def _speaks_for_itself(value: Any) -> bool:
+    """Whether NumPy's ufunc protocol should handle the call: array types of other libraries, subclasses of ndarray."""
+    kind = type(value)
+    if kind is np.ndarray or isinstance(value, (np.generic, *_WEAK_TYPES)):
+        return False
+    return hasattr(kind, "__array_ufunc__")
+
+
+def _as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
+    """Arrays in native byte order, and their dtypes; Python numbers take the dtype of the arrays."""
+    strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
+    arrays: list[Array] = []
+    for value, name in zip(strong, names, strict=True):
+        if not isinstance(value, np.ndarray):
+            dtypes = [v.dtype for v in strong if isinstance(v, np.ndarray)]
+            value = np.asarray(value, np.result_type(*dtypes, value) if dtypes else None)
+        if value.dtype.hasobject or (value.dtype.kind in "SUV" and value.dtype.num < 256):
+            raise TypeRuleError(f"the input {name} has dtype {value.dtype}; compiled kernels take numbers")
+        arrays.append(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
+    return arrays, tuple([a.dtype for a in arrays])

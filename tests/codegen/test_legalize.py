@@ -1,0 +1,121 @@
+"""Writing conversions out keeps every bit, and leaves nothing that a code generator would have to decide."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from arrays import first_difference, random_array, same_bits, special_values
+from fuseline.codegen.legalize import legalize
+from fuseline.errors import UnsupportedError
+from fuseline.ir.build import call
+from fuseline.ir.dtype import BF16, BOOL, DTYPES, F16, F32
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import signature
+from fuseline.ir.interpret import interpret
+from fuseline.runtime import iterate
+from kernels import loop_of
+from primitive_graphs import COMPUTED, all_graphs, graph_of, operands
+
+
+def feeds(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return {n.attr("name"): random_array(generator, n.dtype, (300,)) for n in graph.inputs}
+
+
+@pytest.mark.parametrize("native_half", [False, True])
+@pytest.mark.parametrize("mixed", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_every_primitive_on_every_dtype_keeps_its_bits(native_half: bool, mixed: bool) -> None:
+    for seed, graph in enumerate(all_graphs(mixed=mixed)):
+        arrays = feeds(graph, seed)
+        expected, found = (interpret(g, arrays) for g in (graph, legalize(graph, native_half=native_half)))
+        for name, value in expected.items():
+            assert same_bits(value, found[name]), f"{graph}{name}: {first_difference(value, found[name])}"
+
+
+def test_only_operations_whose_operands_need_no_conversion_remain() -> None:
+    for graph in all_graphs():
+        for node in legalize(graph).nodes:
+            given = tuple(a.dtype for a in node.args)
+            if node.op in ("cast", "lookup", "bitcast"):
+                continue
+            assert signature(node.op, given).operands == given
+            assert not any(d in (F16, BF16) for d in given)
+            assert (
+                node.op in ("and", "or", "xor", "invert", "where", "lt", "le", "gt", "ge", "eq", "ne")
+                or BOOL not in given
+            )
+
+
+def test_sixteen_bit_rounding_agrees_with_numpy_on_every_float16_and_its_neighbours() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        exact = halves.astype(np.float32)
+        middle = (exact + np.nextafter(halves, np.float16(np.inf)).astype(np.float32)) / 2
+        singles = np.concatenate(
+            [
+                v
+                for x in (exact, middle)
+                for v in (x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf)))
+            ]
+        )
+        expected = singles.astype(np.float16)
+    (x,) = operands(F32)
+    found = interpret(legalize(graph_of([x], [x.cast(F16)])), {"x": singles})["r0"]
+    assert same_bits(found, expected)
+
+
+def test_float64_reaches_sixteen_bits_with_one_rounding() -> None:
+    # 1 + 2**-11 lies between two float16 numbers; a float32 in between would turn the bit far below it into a tie.
+    value = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, -(1 + 2.0**-11 + 2.0**-40)])
+    (x,) = operands(DTYPES["f64"])
+    found = interpret(legalize(graph_of([x], [x.cast(F16)])), {"x": value})["r0"]
+    assert found.tolist() == value.astype(np.float16).tolist() == [1.0009765625, 1.0, -1.0009765625]
+
+
+@pytest.mark.parametrize("bits, expected", [
+    (0x7F800001, 0x7FC0), (0x7FC00000, 0x7FC0), (0x3E89CCD5, 0x3E8A), (0x7F7FFFFF, 0x7F80), (0x80000000, 0x8000),
+    (0x00000001, 0x0000), (0xFFFFFFFF, 0xFFFF), (0x3F808000, 0x3F80), (0x3F818000, 0x3F82),
+])  # fmt: skip
+def test_bfloat16_rounds_to_nearest_even_and_keeps_nan(bits: int, expected: int) -> None:
+    (x,) = operands(F32)
+    single = np.array([bits], np.uint32).view(np.float32)
+    (found,) = iterate.run(loop_of(graph_of([x], [x.cast(BF16)])), [single], [None])
+    assert found.view(np.uint16)[0] == expected
+
+
+def test_float_to_integer_is_the_same_everywhere_also_out_of_range() -> None:
+    (x,) = operands(F32)
+    targets = [DTYPES[n] for n in ("i8", "u8", "i32", "u32", "i64", "u64")]
+    values = np.array([-1.5, np.nan, 1e20, -1e20, 3e9, 300.0, -0.9], np.float32)
+    found = interpret(legalize(graph_of([x], [x.cast(t) for t in targets])), {"x": values})
+    low32, low64 = -(2**31), -(2**63)
+    assert found["r0"].tolist() == [-1, 0, 0, 0, 0, 44, 0]
+    assert found["r1"].tolist() == [255, 0, 0, 0, 0, 44, 0]
+    assert found["r2"].tolist() == [-1, low32, low32, low32, low32, 300, 0]
+    assert found["r3"].tolist() == [2**32 - 1, 0, 0, 0, 3_000_000_000, 300, 0]
+    assert found["r4"].tolist() == [-1, low64, low64, low64, 3_000_000_000, 300, 0]
+    assert found["r5"].tolist() == [2**64 - 1, 2**63, 2**63, 2**63, 3_000_000_000, 300, 0]
+
+
+def test_comparisons_of_signed_with_unsigned_integers_are_exact() -> None:
+    for a, b in itertools.permutations([DTYPES["i64"], DTYPES["u64"]]):
+        x, y = operands(a, b)
+        arrays = {"x": special_values(a.name)[:, None], "y": special_values(b.name)[None, :]}
+        ops = {"lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__", "eq": "__eq__", "ne": "__ne__"}
+        found = interpret(legalize(graph_of([x, y], [call(op, x, y) for op in ops])), arrays)
+        for i, method in enumerate(ops.values()):
+            expected = [[getattr(p, method)(q) for q in arrays["y"][0].tolist()] for p in arrays["x"][:, 0].tolist()]
+            assert found[f"r{i}"].tolist() == expected
+
+
+def test_what_cannot_be_compiled_is_refused_by_name() -> None:
+    (x,) = operands(F32)
+    with pytest.raises(UnsupportedError, match="tanh"):
+        legalize(graph_of([x], [call("tanh", x)]))
+    for d in ("f8e4m3", "f4e2m1"):
+        with pytest.raises(UnsupportedError, match=d):
+            legalize(graph_of(operands(DTYPES[d]), []))
+    assert len(COMPUTED) == 13

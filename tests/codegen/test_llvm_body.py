@@ -1,0 +1,109 @@
+"""LLVM code computes what the interpreter says, bit for bit, on every target this machine can run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arrays import first_difference, random_array, same_bits
+from fuseline.codegen.llvm import body_text, target
+from fuseline.errors import UnknownNameError, UnsupportedError
+from fuseline.ir.build import call, fma, where
+from fuseline.ir.dtype import F32
+from fuseline.ir.graph import Graph
+from fuseline.ir.interpret import interpret
+from fuseline.runtime import elf, host, iterate, jit
+from kernels import loop_of
+from primitive_graphs import all_graphs, graph_of, operands
+
+PLAINEST = host.target_names()[0]
+ODD_LENGTH = 301
+"""Whole vectors and a tail, whatever the number of lanes."""
+
+
+def assert_matches_the_interpreter(graph: Graph, target_name: str, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    inputs = {n.attr("name"): random_array(generator, n.dtype, (ODD_LENGTH,)) for n in graph.inputs}
+    expected = interpret(graph, inputs)
+    chosen = host.host_target() if target_name == "native" else target(target_name)
+    found = iterate.run(loop_of(graph, chosen), list(inputs.values()), [None] * len(graph.outputs))
+    for (name, value), result in zip(expected.items(), found, strict=True):
+        assert same_bits(value, result), f"{target_name} {graph}{name}: {first_difference(value, result)}"
+
+
+@pytest.mark.parametrize("name", ["native", PLAINEST])
+def test_every_primitive_on_every_dtype(name: str) -> None:
+    for seed, graph in enumerate(all_graphs()):
+        assert_matches_the_interpreter(graph, name, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["native", *host.target_names()])
+def test_every_primitive_on_every_pair_of_dtypes(name: str) -> None:
+    for seed, graph in enumerate(all_graphs(mixed=True)):
+        assert_matches_the_interpreter(graph, name, seed)
+
+
+def polynomial_graph() -> Graph:
+    (x,) = operands(F32)
+    y = fma(fma(x, x, 0.3), x * 1.7, -x)
+    return graph_of([x], [where(y > 0.5, y / (x * x + 1.0), call("floor", y)), call("maximum", x, -x)])
+
+
+def test_the_same_element_gives_the_same_bits_at_every_length_offset_and_target() -> None:
+    generator = np.random.default_rng(7)
+    graph = polynomial_graph()
+    x = random_array(generator, F32, (140,))
+    whole = interpret(graph, {"x": x})
+    for name in ("native", *host.target_names()):
+        loop = loop_of(graph, host.host_target() if name == "native" else target(name))
+        for n in range(71):
+            for start in (0, 1, 5):
+                found = iterate.run(loop, [x[start : start + n]], [None, None])
+                for expected, result in zip(whole.values(), found, strict=True):
+                    assert same_bits(expected[start : start + n], result), (name, n, start)
+
+
+def test_a_product_and_a_sum_of_the_program_are_not_contracted() -> None:
+    x, y, z = operands(F32, F32, F32)
+    one = np.float32(1 + 2.0**-12)
+    loop = loop_of(graph_of([x, y, z], [x * y + z, fma(x, y, z)]))
+    separate, fused = iterate.run(loop, [np.full(40, v, np.float32) for v in (one, one, -(one * one))], [None, None])
+    assert np.all(separate == 0) and np.all(fused == np.float32(2.0**-24))
+
+
+def test_the_text_names_what_it_is_and_parses_for_every_target() -> None:
+    for name in ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
+        text = body_text(polynomial_graph(), target(name)).text
+        assert "define void @body(ptr %operands, ptr %increments, i64 %vectors, i64 %flags)" in text
+        image = jit.compile_text(text, target(name))
+        assert set(image.exports) == {"body", "lanes"}
+
+
+def test_tables_and_conversions_link_on_the_architecture_this_machine_does_not_have() -> None:
+    for name in ("aarch64", "x86-64-v4"):
+        for graph in all_graphs():
+            image = jit.compile_text(body_text(graph, target(name)).text, target(name))
+            assert isinstance(image, elf.Image)
+
+
+def test_assembly_is_text_of_the_target() -> None:
+    text = body_text(polynomial_graph(), target("x86-64-v3")).text
+    assert "vfmadd" in jit.assembly(text, target("x86-64-v3"))
+    assert "fmla" in jit.assembly(body_text(polynomial_graph(), target("aarch64")).text, target("aarch64"))
+
+
+def test_reductions_and_unknown_targets_are_refused_by_name() -> None:
+    (x,) = operands(F32)
+    with pytest.raises(UnsupportedError, match="sum is a reduction"):
+        body_text(graph_of([x], [call("sum", x, axes=None)]), target("x86-64"))
+    with pytest.raises(UnknownNameError, match="x86-64-v3"):
+        target("x86-64-v33")
+
+
+def test_an_output_may_be_an_input_or_a_number() -> None:
+    x, y = operands(F32, F32)
+    loop = loop_of(graph_of([x, y], [y, x.like(2.5)]))
+    a, b = np.arange(50, dtype=np.float32), np.arange(50, dtype=np.float32) * 3
+    first, second = iterate.run(loop, [a, b], [None, None])
+    assert same_bits(first, b) and np.all(second == 2.5)
