@@ -181,14 +181,15 @@ def _power_float64(a: Array, b: Array) -> Array:
     # NumPy turns an exponent of 0.5 that is a scalar into sqrt, which differs at -inf; an array of them reaches pow.
     a, b = np.broadcast_arrays(a, b)
     flat: Array = np.power(a.flatten(), b.flatten())
-    return flat.reshape(a.shape)
+    return np.reshape(flat, a.shape)
 
 
 def reciprocal(x: Array) -> Array:
-    """``1/x``; for integers the quotient of doubles, converted as `float_to_integer` does, so 0 has a value too."""
+    """``1/x``; for integers truncated, and of 0 the most negative one from i32 on, else 0, as NumPy on x86-64."""
     if x.dtype.kind == "f":
-        return np.divide(x.dtype.type(1), x)
-    return float_to_integer(1.0 / np.asarray(x, np.float64), x.dtype)
+        return np.asarray(np.divide(x.dtype.type(1), x))
+    at_zero = np.iinfo(x.dtype).min if x.dtype.itemsize >= 4 else 0
+    return np.where(x == 0, x.dtype.type(at_zero), np.where(np.abs(x) == 1, x, x.dtype.type(0)))
 
 
 # ── casts ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 from ..errors import ShapeError, TypeRuleError
 from ..ops import Operation, operation
@@ -70,7 +70,7 @@ def _by_common(row: Operation, operands: tuple[DType, ...]) -> Signature:
         case "divide":
             compute = result = common if common.is_float else F64
         case "float":
-            compute = result = _floating(common)
+            compute = result = common if common.is_float else reduce(promote, map(_floating, operands))
         case "compare" | "predicate" | "logical" | "reduce_bool":
             result = BOOL
         case "bitwise":
