@@ -1,0 +1,147 @@
+"""The ledger against an independent counter, on random programs, shapes, dtypes and devices, and the textbook
+example."""
+
+import math
+import random
+
+import pytest
+
+import fuseline.machine
+from fuseline.api.explaining import explain
+
+COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
+UNARY = ("exp", "tanh", "sqrt", "abs", "floor", "-")
+BINARY = ("+", "-", "*", "/", "maximum", "minimum")
+BROADCASTS = (("T", "D"), ("D",), ("T", "1"), ("1", "D"), ("1",))
+
+
+class Counter:
+    """A random straight-line program written as text and counted by hand: no code shared with fuseline."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.sizes = {"T": rng.choice([1, 3, 64, 4096]), "D": rng.choice([1, 7, 128, 14336]), "1": 1}
+        # Sizes that happen to be 1 broadcast by name all the same.
+        self.dtype = rng.choice(list(BYTES))
+        self.shapes = {f"a{i}": rng.choice(BROADCASTS) for i in range(rng.randint(1, 4))}
+        self.shapes["a0"] = ("T", "D")
+        self.inputs = list(self.shapes)
+        self.lines = [f"{n}: {self.dtype}[{', '.join(s)}]" for n, s in self.shapes.items()]
+        self.read: set[str] = set()
+        self.instructions: list[tuple[tuple[str, ...], str]] = []
+        self.seen: set[str] = set()
+        self.marked: set[str] = set()
+        for i in range(rng.randint(1, 25)):
+            self.add(f"v{i}")
+        if not self.instructions:
+            self.add_last()
+
+    def add(self, name: str) -> None:
+        values = list(self.shapes)
+        a, b = self.rng.choice(values), self.rng.choice(values)
+        if self.rng.random() < 0.4:
+            op = self.rng.choice(UNARY)
+            text, operands = (f"-{a}", [a]) if op == "-" else (f"{op}({a})", [a])
+        elif self.rng.random() < 0.3:
+            op, number = self.rng.choice("+*"), self.rng.choice([3.0, 5.5, 0.3])
+            text, operands = f"{a} {op} {number}", [a]
+        else:
+            op = self.rng.choice(BINARY)
+            text = f"{a} {op} {b}" if len(op) == 1 else f"{op}({a}, {b})"
+            operands = [a, b]
+        # Programs in which no rewrite applies and nothing is written twice: the counter counts what stands there.
+        same_twice = a == b and op in ("maximum", "minimum")
+        undone = op in ("-", "abs", "floor") and len(operands) == 1 and a in self.marked
+        if text in self.seen or same_twice or undone:
+            return
+        self.seen.add(text)
+        if len(operands) == 1 and op in ("-", "abs", "floor"):
+            self.marked.add(name)
+        self.shapes[name] = self.joined([self.shapes[o] for o in operands])
+        self.read |= set(operands)
+        self.instructions.append((tuple(dict.fromkeys(operands)), name))
+        self.lines.append(f"{name} = {text}")
+
+    def add_last(self) -> None:
+        self.shapes["last"] = self.shapes["a0"]
+        self.read.add("a0")
+        self.instructions.append((("a0",), "last"))
+        self.lines.append("last = cosh(a0)")
+
+    @staticmethod
+    def joined(shapes: list[tuple[str, ...]]) -> tuple[str, ...]:
+        rank = max(map(len, shapes))
+        padded = [("1",) * (rank - len(s)) + s for s in shapes]
+        return tuple(next((d for d in dims if d != "1"), "1") for dims in zip(*padded, strict=True))
+
+    def elements(self, name: str) -> int:
+        return math.prod(self.sizes[d] for d in self.shapes[name])
+
+    def size(self, name: str) -> int:
+        return BYTES[self.dtype] * self.elements(name)
+
+    def outputs(self) -> list[str]:
+        return [name for _, name in self.instructions if name not in self.read]
+
+
+@pytest.mark.parametrize("seed", range(1000))
+def test_traffic_equals_an_independent_count(seed):
+    counter = Counter(random.Random(seed))
+    devices = [d for d in fuseline.machine.devices() if d.memories and d.main_memory.find_bandwidth() is not None]
+    device = counter.rng.choice(devices)
+    sizes = {k: v for k, v in counter.sizes.items() if k != "1"}
+    used = {d for n in (*counter.inputs, *(name for _, name in counter.instructions)) for d in counter.shapes[n]}
+    e = explain("\n".join(counter.lines), device=device, sizes={k: v for k, v in sizes.items() if k in used})
+    t = e.to_dict()["traffic"]
+    reads = sum(len(args) for args, _ in counter.instructions)
+    assert e.to_dict()["instruction_count"] == len(counter.instructions)
+    assert t["unfused"]["array_accesses"] == reads + len(counter.instructions)
+    moved = sum(counter.size(n) for args, name in counter.instructions for n in (*args, name))
+    assert t["unfused"]["bytes"] == moved
+    assert t["unfused"]["kernels"] == len(counter.instructions)
+    bandwidth = device.main_memory.bandwidth.value
+    assert t["unfused"]["bandwidth_time_s"] == pytest.approx(moved / bandwidth)
+    inputs = [n for n in counter.inputs if n in counter.read]
+    fused = sum(counter.size(n) for n in (*inputs, *counter.outputs()))
+    assert t["fused"]["bytes"] == fused
+    assert t["fused"]["array_accesses"] == len(inputs) + len(counter.outputs())
+    assert t["fused"]["kernels"] == 1
+    flops = sum(counter.elements(name) for _, name in counter.instructions)
+    assert e.traffic.flops == flops
+    assert e.traffic.arithmetic_intensity_flop_per_byte == pytest.approx(flops / fused)
+
+
+def test_textbook_example_on_h100():
+    d = explain(COURSE).to_dict()
+    unfused, fused = d["traffic"]["unfused"], d["traffic"]["fused"]
+    assert (d["instruction_count"], d["depth"]) == (11, 10)
+    assert next(i for i in d["instructions"] if i["name"] == "h")["users"] == 5
+    assert (unfused["array_accesses"], fused["array_accesses"]) == (28, 4)
+    assert unfused["bytes"] == 28 * 2 * 4096 * 14336
+    assert fused["bytes"] == 4 * 2 * 4096 * 14336
+    assert unfused["bandwidth_time_s"] * 1e6 == pytest.approx(981.6, abs=0.05)
+    assert fused["bandwidth_time_s"] * 1e6 == pytest.approx(140.2, abs=0.05)
+    assert (unfused["kernels"], fused["kernels"]) == (11, 1)
+    assert d["arithmetic_intensity_flop_per_byte"] == 1.375
+    assert d["ridge_point_flop_per_byte"] == pytest.approx(295.3, abs=0.05)
+    assert d["ridge_point_vector_flop_per_byte"] == pytest.approx(20.0, abs=0.05)
+    assert d["bound"] == "memory"
+    memory = d["memory"]
+    assert (memory["naive_buffers"], memory["planned_buffers"], memory["best_order_buffers"]) == (11, 3, 2)
+
+
+def test_broadcast_operand_counts_its_own_bytes():
+    text = "x: bf16[T, D]\nb: bf16[D]\nr: bf16[T, D]\n" + COURSE
+    e = explain(text, sizes={"T": 4096, "D": 14336})
+    assert e.traffic.fused.bytes == 2 * (3 * 4096 * 14336 + 14336)
+
+
+def test_small_launches_are_bound_by_latency():
+    assert explain(COURSE, shape=(1, 4096)).traffic.bound == "latency"
+
+
+def test_each_dtype_counts_its_own_size():
+    e = explain("x: f32[N]\nb: i8[N]\ny = f64(x*b)", sizes={"N": 1000})
+    assert e.traffic.fused.bytes == 1000 * (4 + 1 + 8)
+    assert e.traffic.unfused.bytes == 1000 * (4 + 1 + 4) + 1000 * (4 + 8)
