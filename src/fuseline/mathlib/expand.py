@@ -17,15 +17,17 @@ from .composites import COMPOSITES
 from .functions import FUNCTIONS
 
 
-def expand(graph: Graph) -> Graph:
+def expand(graph: Graph, library: frozenset[str] = frozenset()) -> Graph:
     """``graph`` with the same inputs, output names and types, made of primitives and reductions.
+
+    ``library`` names functions that stay whole because the target calls them instead of computing them.
 
     The interpreter gives the same bits for both graphs where only exact operations are involved; the expanded one is
     the bit oracle of every back end.
     """
     carried: dict[Node, Expr] = {}
     for node in graph.nodes:
-        carried[node] = _instruction(node, [_operand(a, carried) for a in node.args])
+        carried[node] = _instruction(node, [_operand(a, carried) for a in node.args], library)
     outputs = [(name, _stored(node, carried)) for name, node in graph.outputs]
     result = Graph(graph.inputs, outputs)
     return result.replaced(names=_names(graph, carried, result))
@@ -51,7 +53,7 @@ def _stored(node: Node, carried: dict[Node, Expr]) -> Node:
     return node if node.is_source else carried[node].cast(node.dtype).node
 
 
-def _instruction(node: Node, operands: list[Expr]) -> Expr:
+def _instruction(node: Node, operands: list[Expr], library: frozenset[str]) -> Expr:
     row = OPERATIONS[node.op]
     attrs = dict(node.attrs)
     if row.type_rule == "cast":
@@ -66,7 +68,7 @@ def _instruction(node: Node, operands: list[Expr]) -> Expr:
     converted = [convert(x, d.computed) for x, d in zip(operands, sig.operands, strict=True)]
     function = FUNCTIONS.get(node.op) if converted[0].dtype.is_float else None
     function = function or COMPOSITES.get(node.op)
-    if function is not None:
+    if function is not None and node.op not in library:
         return function(*converted)
     return Expr(apply(node.op, *(x.node for x in converted), **attrs))
 

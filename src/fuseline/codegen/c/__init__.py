@@ -1,5 +1,21 @@
 """C11 text: for reading, for embedding, and for comparing the C library's functions with our own."""
 
+from __future__ import annotations
+
+from typing import Literal
+
+from ...ir.graph import Graph
+from ..lower import lower
+from .primitives import LIBM
 from .text import CText, emit_c
 
-__all__ = ["CText", "emit_c"]
+Functions = Literal["own", "libm"]
+"""Whose exp and tanh a text uses: fuseline's, expanded into it, or the C library's, called by name."""
+
+
+def emit_program(graph: Graph, name: str = "kernel", functions: Functions = "own", note: str = "") -> CText:
+    """The C text of a program's graph; ``note`` goes into its opening comment."""
+    return emit_c(lower(graph, library=LIBM if functions == "libm" else frozenset()), name, note)
+
+
+__all__ = ["LIBM", "CText", "Functions", "emit_c", "emit_program"]

@@ -1,0 +1,18 @@
+"""From a program's graph to the graph that text is printed from: functions expanded, conversions explicit."""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph
+from ..mathlib.expand import expand
+from ..passes.rewrite import rewrite
+from .composites import RULES
+from .legalize import legalize
+
+
+def lower(graph: Graph, *, native_half: bool = False, library: frozenset[str] = frozenset()) -> Graph:
+    """Primitives only, or primitives and calls of ``library`` functions where the target's own are wanted.
+
+    With a library, operations that it spells as several calls (sigmoid, silu, …) become those calls.
+    """
+    ready = rewrite(graph, RULES) if library else graph
+    return legalize(expand(ready, library), native_half=native_half, library=library)
