@@ -1,0 +1,304 @@
+"""`compile` and `fuse`: a program as a callable over arrays.
+
+An elementwise program runs as compiled code and is a NumPy ufunc as well; one with reductions runs as NumPy calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import ShapeError, TypeRuleError, UnknownNameError, UnsupportedError
+from ..ir.dtype import DTYPES, F32, DType
+from ..ir.dtype import dtype as dtype_of
+from ..ir.graph import Graph
+from ..ir.node import Node, make
+from ..ir.program import Declaration, Program, input_types, specialise
+from ..ir.size import Size
+from ..ir.types import TensorType
+from ..ops import OPERATIONS
+from ..passes.pipeline import optimize
+from ..runtime.compile import elementwise_loop
+from ..runtime.kernel import DTypes, ElementwiseKernel
+from ..runtime.loop import Loop
+from .program import Source, as_program
+
+EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
+
+_UFUNC_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
+"""Loops that a ufunc gets, in NumPy's order of preference."""
+
+
+def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str | None = None) -> Kernel:
+    """A kernel for a formula, a Python function or a program.
+
+    Args:
+        source: what to compute.
+        outputs: names to return; by default those that no statement reads.
+        name: name of the kernel, of its ufunc and of its named tuples.
+
+    Nothing is compiled before the dtypes are known: each combination is compiled at its first call and kept.
+    """
+    program = as_program(source, outputs)
+    return kernel_of(program, name or _name_of(source))
+
+
+def fuse(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+    """Decorator: the kernel of a Python function written with operators and NumPy's functions.
+
+    The function is called once, with stand-ins that record what it does. Usable bare or as ``@fuse(name="gelu")``.
+    """
+    if function is None:
+        return functools.partial(fuse, name=name)
+    kernel = compile(function, name=name)
+    kernel.__wrapped__ = function
+    kernel.__doc__ = function.__doc__ or kernel.__doc__
+    return kernel
+
+
+def _name_of(source: Source) -> str:
+    name = re.sub(r"\W", "_", str(getattr(source, "__name__", "kernel")))
+    return name if name.isidentifier() and not name.startswith("_") else "kernel"
+
+
+def kernel_of(program: Program, name: str) -> Kernel:
+    """The kind of kernel that ``program`` needs."""
+    reduces = any(OPERATIONS[n.op].index_rule == "reduction" for n in program.nodes)
+    if reduces:
+        return ReducingKernel(program, name)
+    return CapturingKernel(program, name) if program.captures else Kernel(program, name)
+
+
+class Kernel(ElementwiseKernel):
+    """A compiled program. Call it with arrays, by position or by name, and ``out=`` if results have a place already.
+
+    One output is returned as an array, several as a named tuple. Arrays broadcast; dtypes follow NumPy's promotion;
+    results do not depend on layout, length or threads.
+    """
+
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, program: Program, name: str = "kernel") -> None:
+        self.program = program
+        declared = [d for d in program.inputs if d.shape is not None]
+        super().__init__(
+            name,
+            f"{name}({', '.join(d.name for d in program.inputs)}) -> {', '.join(n for n, _ in program.outputs)}",
+            [d.name for d in program.inputs],
+            [n for n, _ in program.outputs],
+            self._loop,
+            self._ufunc_signatures,
+            self._check_declared_shapes if declared else None,
+        )
+        self._graphs: dict[DTypes, Graph] = {}
+
+    # ── what it is ──
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """The optimised graph of the default specialisation: float32 where nothing is declared."""
+        return optimize(specialise(self.program, input_types(self.program, F32)))
+
+    def emit(self, target: EmitTarget = "c", *, dtype: DType | str | None = None) -> str:
+        """The program as text: NumPy calls, C11, LLVM IR or assembly of this machine's body.
+
+        ``dtype`` replaces float32 for inputs that are not declared. Raises `UnsupportedError` for a program that the
+        target cannot express and `UnknownNameError` for a target that does not exist.
+        """
+        graph = self.graph
+        if dtype is not None:
+            graph = optimize(specialise(self.program, input_types(self.program, dtype_of(dtype))))
+        return emit_text(graph, target, self.name)
+
+    def __repr__(self) -> str:
+        return f"<fuseline kernel {self.__doc__ if self.__doc__ else self.name}>"
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (_flat(self.program), self.name)
+
+    # ── specialising ──
+
+    def typed_graph(self, dtypes: DTypes) -> Graph:
+        """The optimised graph for these input dtypes, shapes left open."""
+        types: dict[str, TensorType] = {}
+        for declared, given in zip(self.program.inputs, dtypes, strict=True):
+            d = dtype_of(given)
+            if declared.dtype is not None and declared.dtype is not d:
+                raise TypeRuleError(
+                    f"the input {declared.name} is declared {declared.dtype}; the array given is {d}: convert it, or "
+                    f"leave the declaration out to compute in the arrays' own dtypes"
+                )
+            types[declared.name] = TensorType(d, None)
+        return optimize(specialise(self.program, types))
+
+    def _loop(self, dtypes: DTypes) -> Loop:
+        return elementwise_loop(self.typed_graph(dtypes))
+
+    def _ufunc_signatures(self) -> Sequence[DTypes]:
+        """The same dtype for every input that is not declared, wherever the program admits it."""
+        found: list[DTypes] = []
+        for name in _UFUNC_DTYPES:
+            dtypes = tuple((d.dtype or DTYPES[name]).numpy for d in self.program.inputs)
+            if dtypes not in found and self._admits(dtypes):
+                found.append(dtypes)
+        return found
+
+    def _admits(self, dtypes: DTypes) -> bool:
+        try:
+            self.typed_graph(dtypes)
+        except (TypeRuleError, ArithmeticError):  # a rule refuses the dtype, or a number does not fit it
+            return False
+        return True
+
+    def _check_declared_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        check_shapes(self.program.inputs, shapes)
+
+
+class CapturingKernel(Kernel):
+    """A kernel whose function read arrays from its surroundings: they are operands that the caller need not give."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """As `Kernel`; a captured array may be replaced by naming it."""
+        for name, array in self.program.captures.items():
+            position = self.inputs.index(name)
+            if position >= len(args):
+                named.setdefault(name, array)
+        return self._call(args, named)
+
+
+class ReducingKernel(Kernel):
+    """A program with reductions, run as NumPy calls until loops with reductions are compiled."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        super().__init__(program, name)
+        self._steps: dict[Any, Any] = {}
+        self._steps_lock = threading.Lock()
+
+    @property
+    def ufunc(self) -> np.ufunc:
+        """Refused: a ufunc computes each element from one element of each operand."""
+        raise UnsupportedError(f"{self.name} reduces over axes, so it is not a ufunc; call it directly")
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """As `Kernel`."""
+        from ..codegen.numpy import build_steps
+
+        out = named.pop("out", None)
+        for name, array in self.program.captures.items():
+            if self.inputs.index(name) >= len(args):
+                named.setdefault(name, array)
+        arrays = [np.asarray(v) for v in self._bind(args, named)]
+        shapes = {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)}
+        check_shapes(self.program.inputs, shapes)
+        key = tuple((a.dtype, a.shape) for a in arrays)
+        with self._steps_lock:
+            steps = self._steps.get(key)
+            if steps is None:
+                if len(self._steps) >= _REMEMBERED_SHAPES:
+                    self._steps.clear()
+                steps = self._steps[key] = build_steps(self._shaped_graph(arrays))
+        results = list(steps.run(dict(zip(steps.inputs, arrays, strict=True))).values())
+        for place, result in zip(self._outputs(out), results, strict=True):
+            if place is not None:
+                np.copyto(place, result, casting="no")
+        results = [r if place is None else place for r, place in zip(results, self._outputs(out), strict=True)]
+        return results[0] if len(results) == 1 else self._result_type(*results)
+
+    def _shaped_graph(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Graph:
+        self.typed_graph(tuple(a.dtype for a in arrays))  # refuses dtypes against declarations
+        pairs = zip(self.program.inputs, arrays, strict=True)
+        types = {d.name: TensorType(dtype_of(a.dtype), tuple(map(int, a.shape))) for d, a in pairs}
+        return optimize(specialise(self.program, types))
+
+
+_REMEMBERED_SHAPES = 256
+
+
+def check_shapes(declared: Sequence[Declaration], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """`ShapeError` unless every declared input has its rank, its numbers, and one value for each named size."""
+    bound: dict[str, tuple[int, str]] = {}
+    for d in declared:
+        if d.shape is None:
+            continue
+        given = shapes[d.name]
+        wanted = ", ".join(map(str, d.shape))
+        if len(given) != len(d.shape):
+            raise ShapeError(f"the input {d.name} is declared [{wanted}]; the array given has shape {given}")
+        for dim, length in zip(d.shape, given, strict=True):
+            if isinstance(dim, Size):
+                first, where = bound.setdefault(str(dim), (length, d.name))
+                if first != length:
+                    raise ShapeError(f"the size {dim} is {first} in {where} and {length} in {d.name}")
+            elif dim != length:
+                raise ShapeError(f"the input {d.name} is declared [{wanted}]; the array given has shape {given}")
+
+
+def emit_text(graph: Graph, target: str, name: str) -> str:
+    """The text of an optimised graph in one of the targets."""
+    match target:
+        case "numpy" | "numpy-planned":
+            from ..codegen.numpy import emit_numpy
+
+            return emit_numpy(graph, name, planned=target == "numpy-planned")
+        case "c":
+            from ..codegen.c import emit_program
+
+            return emit_program(graph, name, note=f"{name}\n\n{graph}").source
+        case "llvm":
+            from ..runtime.compile import llvm_text
+
+            return llvm_text(graph).text
+        case "asm":
+            from ..runtime.compile import assembly_text
+
+            return assembly_text(graph)
+    raise UnknownNameError(f"no target is called {target!r}; there are numpy, numpy-planned, c, llvm and asm")
+
+
+# ── pickling: a program as plain tuples ──────────────────────────────────────────────────────────────────────────────
+
+
+def _flat(program: Program) -> tuple[Any, ...]:
+    """Nodes by number, operands before their users, so that depth is no matter."""
+    from ..ir.graph import topological
+
+    roots = [*program.nodes, *(n for _, n in program.outputs), *program.bindings.values()]
+    order = topological(roots)
+    number = {n: i for i, n in enumerate(order)}
+    rows = tuple((n.op, tuple(number[a] for a in n.args), n.attrs) for n in order)
+    return (
+        program.source,
+        program.inputs,
+        rows,
+        tuple(number[n] for n in program.nodes),
+        tuple((name, number[n]) for name, n in program.outputs),
+        {number[n]: name for n, name in program.names.items() if n in number},
+        {name: number[n] for name, n in program.bindings.items()},
+        {number[n]: at for n, at in program.locations.items() if n in number},
+        dict(program.captures),
+        program.origin,
+    )
+
+
+def _rebuilt(flat: tuple[Any, ...], name: str) -> Kernel:
+    source, inputs, rows, nodes, outputs, names, bindings, locations, captures, origin = flat
+    made: list[Node] = []
+    for op, args, attrs in rows:
+        made.append(make(op, tuple(made[a] for a in args), attrs))
+    program = Program(
+        source=source,
+        inputs=inputs,
+        nodes=tuple(made[i] for i in nodes),
+        outputs=tuple((n, made[i]) for n, i in outputs),
+        names={made[i]: n for i, n in names.items()},
+        bindings={n: made[i] for n, i in bindings.items()},
+        locations={made[i]: at for i, at in locations.items()},
+        captures=captures,
+        origin=origin,
+    )
+    return kernel_of(program, name)
