@@ -39,13 +39,15 @@ TypeRule = Literal[
     "reduce_float",  # integers become f64
     "reduce_same",  # the operand's dtype
     "reduce_bool",  # result bool
+    "tuple",  # a tuple among the operands or as the result: `ir.infer.result_type`
 ]
 Exactness = Literal["exact", "rounded", "measured"]
 """exact: no rounding at all; rounded: correctly rounded; measured: the bound is in docs/accuracy.md."""
 
-IndexRule = Literal["source", "elementwise", "reduction"]
+IndexRule = Literal["source", "elementwise", "reduction", "tuple"]
 
 ANY = -1
+"""The arity of an operation that takes any number of operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Operation:
     index_rule: IndexRule = "elementwise"
     flops_per_element: int = 1
     """Textbook count: one per instruction and element of the result (of the operand, for a reduction)."""
+    parts: tuple[str, ...] = ()
+    """For several results: the operation that each of them is by itself."""
 
 
 def _row(name: str, arity: int, rule: TypeRule, meaning: Callable[..., Any] | None, doc: str, **more: Any) -> Operation:
@@ -310,6 +314,16 @@ def _reductions() -> list[Operation]:
     ]
 
 
+def _tuples() -> list[Operation]:
+    kind: dict[str, Any] = {"index_rule": "tuple", "flops_per_element": 0}
+    both = "quotient rounded down, and remainder"
+    return [
+        _row("divmod", 2, "tuple", None, both, spellings=("divmod",), parts=("floordiv", "mod"), **kind),
+        _row("proj", 1, "tuple", None, "one of several results, chosen by the attribute index", **kind),
+        _row("repeat", ANY, "tuple", None, "the graph in the attribute body, applied count times", **kind),
+    ]
+
+
 OPERATIONS = MappingProxyType(
     {
         row.name: row
@@ -320,6 +334,7 @@ OPERATIONS = MappingProxyType(
             _bits_and_choice(),
             _functions(),
             _reductions(),
+            _tuples(),
         )
         for row in rows
     }

@@ -102,7 +102,7 @@ def _parser() -> Lark:
     def forward(name: str) -> Any:
         return lambda _self, children: getattr(_parsing.actions, name)(*children)
 
-    rules = ("bind", "declare", "bare", "shape", "dim", "expression", "compare", "binary", "prefix")
+    rules = ("bind", "unpack", "declare", "bare", "shape", "dim", "expression", "compare", "binary", "prefix")
     leaves = ("name", "number", "call", "keyword", "program")
     actions = type("FormulaActions", (Transformer,), {rule: forward(rule) for rule in (*rules, *leaves)})
     grammar = resources.files(__package__).joinpath("formula.lark").read_text(encoding="utf-8")
@@ -152,12 +152,31 @@ class _Actions:
     # ── statements ──
 
     def bind(self, name: Token, value: Node) -> None:
+        self.check_target(name)
+        self.set_binding(str(name), value)
+
+    def unpack(self, *children: Token | Node) -> None:
+        """``q, r = divmod(a, b)``: names, the function, its operands."""
+        *names, function = (c for c in children if not isinstance(c, Node))
+        args = tuple(c for c in children if isinstance(c, Node))
+        row = OPERATIONS.get(SPELLINGS.get(str(function), ""))
+        if row is None or not row.parts:
+            self.fail(f"{function} does not give several values", function, "divmod does, as in q, r = divmod(a, b)")
+        self.check_count(function, row.arity, len(args), [])
+        if len(names) != len(row.parts):
+            self.fail(f"{function} gives {len(row.parts)} values, for as many names, not {len(names)}", names[0])
+        whole = self.made(row.name, args, function)
+        results = [self.made("proj", (whole,), function, (("index", i),)) for i in range(len(names))]
+        for name, result in zip(names, results, strict=True):
+            self.check_target(name)
+            self.set_binding(str(name), result)
+
+    def check_target(self, name: Token) -> None:
         self.refuse_after_bare(name)
         if not name.isidentifier() or str(name) in _PYTHON_ONLY or str(name) in ("True", "False", "None"):
             self.fail(f"{str(name)!r} cannot be the name of a value", name)
         if str(name).startswith("_"):
             self.fail("a name that is bound starts with a letter, since it may become an output's name", name)
-        self.set_binding(str(name), value)
 
     def set_binding(self, name: str, value: Node) -> None:
         self.names.give(value, name, self.inputs)
@@ -285,6 +304,8 @@ class _Actions:
             near = nearest(function, [*SPELLINGS, *_CASTS])
             self.fail(f"no function is called {function!r}", name, f"did you mean {' or '.join(near)}?" if near else "")
         row = OPERATIONS[SPELLINGS[function]]
+        if row.parts:
+            self.fail(f"{function} gives {len(row.parts)} values; write q, r = {function}(a, b)", name)
         if row.index_rule == "reduction":
             return self.reduction(row.name, name, positional, options)
         self.check_count(name, row.arity, len(positional), options)

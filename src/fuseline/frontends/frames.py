@@ -18,10 +18,16 @@ _OWN_FILES = frozenset(str(Path(__file__).with_name(name)) for name in ("trace.p
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A location in the function's source (line and column from 1; zeros where unknown) and the name assigned to."""
+    """A location in the function's source (line and column from 1; zeros where unknown) and the names assigned to."""
 
     location: tuple[int, int]
-    assigned_to: str = ""
+    targets: tuple[str, ...] = ()
+
+    def target(self, result: int | None = None) -> str:
+        """The name that the value, or one of its several results, is assigned to; empty if there is none."""
+        index, wanted = (0, 1) if result is None else (result, result + 1)
+        unpacked = len(self.targets) > 1
+        return self.targets[index] if len(self.targets) >= wanted and unpacked == (result is not None) else ""
 
 
 _NOWHERE = Place((0, 0))
@@ -71,21 +77,36 @@ class SourceBlock:
             names = _assigned_names(code)
             known = [
                 Place((line - self.first_line + 1, column + 1) if line is not None and column is not None else (0, 0),
-                      names.get(2 * i, ""))
+                      names.get(2 * i, ()))
                 for i, (line, _, column, _) in enumerate(code.co_positions())
             ]  # fmt: skip
             self._places[code] = known
         return known
 
 
-def _assigned_names(code: CodeType) -> dict[int, str]:
-    """For each instruction offset whose result goes straight into a variable, that variable."""
-    names: dict[int, str] = {}
+def _assigned_names(code: CodeType) -> dict[int, tuple[str, ...]]:
+    """For each instruction offset whose result goes straight into variables, those variables."""
+    names: dict[int, tuple[str, ...]] = {}
+    source, wanted, found = 0, 0, []
     previous = 0
     for instruction in dis.get_instructions(code):
-        if instruction.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")):
-            target = instruction.argval if isinstance(instruction.argval, str) else instruction.argval[0]
-            if not target.startswith("_"):
-                names[previous] = target
+        target = _stored_name(instruction)
+        if wanted and target:
+            found.append(target)
+            if len(found) == wanted:
+                names[source], wanted = tuple(found), 0
+        elif instruction.opname == "UNPACK_SEQUENCE":
+            source, wanted, found = previous, int(instruction.arg or 0), []
+        else:
+            wanted = 0
+            if target:
+                names[previous] = (target,)
         previous = instruction.offset
     return names
+
+
+def _stored_name(instruction: dis.Instruction) -> str:
+    if not instruction.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")):
+        return ""
+    target = instruction.argval if isinstance(instruction.argval, str) else instruction.argval[0]
+    return "" if target.startswith("_") else str(target)

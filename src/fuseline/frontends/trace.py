@@ -20,6 +20,7 @@ from ..ir.dtype import DType, dtype
 from ..ir.graph import MAX_NODES
 from ..ir.node import Attrs, Node, const, literal, make
 from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
+from ..ops import OPERATIONS
 from .frames import SourceBlock
 
 
@@ -145,19 +146,27 @@ class Recording:
         """An operand as a traced value."""
         return value if isinstance(value, Traced) else Traced(self, self.required(value, self.name))
 
-    def apply(self, op: str, *operands: object, attrs: Attrs = (), inner: bool = False) -> Traced:
-        """Record ``op``; an ``inner`` step of a longer definition does not take the name it is assigned to."""
-        return Traced(self, self.record(op, tuple(self.required(v, op) for v in operands), attrs, inner))
+    def apply(self, op: str, *operands: object, attrs: Attrs = ()) -> Traced:
+        """Record ``op`` on anything that can be an operand."""
+        return Traced(self, self.record(op, tuple(self.required(v, op) for v in operands), attrs))
 
-    def record(self, op: str, args: tuple[Node, ...], attrs: Attrs = (), inner: bool = False) -> Node:
+    def several(self, op: str, *operands: object) -> tuple[Traced, ...]:
+        """Record an operation with several results."""
+        whole = self.record(op, tuple(self.required(v, op) for v in operands))
+        results = [self.record("proj", (whole,), (("index", i),), i) for i in range(len(OPERATIONS[op].parts))]
+        return tuple(Traced(self, node) for node in results)
+
+    def record(self, op: str, args: tuple[Node, ...], attrs: Attrs = (), result: int | None = None) -> Node:
+        """The node of ``op``; ``result`` counts the names that a tuple of results is unpacked into."""
         node = make(op, args, attrs)
         if node not in self.nodes:
             place = self.block.place(sys._getframe(1))
             self.nodes[node] = place.location
             if len(self.nodes) > MAX_NODES:
                 raise TraceError(f"{self.name} has more than {MAX_NODES:,} operations")
-            if place.assigned_to and not inner:
-                self.names.give(node, place.assigned_to, self.inputs)
+            target = place.target(result)
+            if target:
+                self.names.give(node, target, self.inputs)
         return node
 
     # ── the result ──
@@ -297,11 +306,11 @@ class Traced:
     def __rpow__(self, base: object, modulus: object = None) -> Any:
         return self._reflected_power(base) if modulus is None else NotImplemented
 
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
+    def __divmod__(self, other: object) -> Any:
+        return self.recording.several("divmod", self, other)
 
-    def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
+    def __rdivmod__(self, other: object) -> Any:
+        return self.recording.several("divmod", other, self)
 
     # ── NumPy ──
 

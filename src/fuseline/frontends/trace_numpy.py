@@ -34,7 +34,7 @@ def call_ufunc(
     if ufunc in _SAME_VALUE:
         return operands[0]
     if ufunc is np.divmod:
-        return divmod(recording.traced(operands[0]), recording.traced(operands[1]))
+        return recording.several("divmod", *operands)
     return recording.apply(_operation_of(recording, ufunc), *operands)
 
 

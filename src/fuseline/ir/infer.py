@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 
-from ..errors import ShapeError, TypeRuleError
+from ..errors import LimitError, ShapeError, TypeRuleError
 from ..ops import Operation, operation
 from .dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, promote
+from .graph import Graph
 from .node import Attrs, Node, make
 from .size import Shape, broadcast
-from .types import TensorType
+from .types import TensorType, TupleType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ def signature(op: str, operands: tuple[DType, ...], target: DType | None = None)
     Raises `TypeRuleError` naming the operation and the dtypes where NumPy has no loop for them.
     """
     row = operation(op)
+    if row.type_rule == "tuple":
+        raise TypeRuleError(f"{op} has several results or operands, each of its own dtype")
     if row.arity != len(operands):
         raise TypeRuleError(f"{op} takes {row.arity} operand{'s' * (row.arity != 1)}, not {len(operands)}")
     match row.type_rule:
@@ -151,7 +154,69 @@ def normal_axes(op: str, axes: tuple[int, ...] | None, rank: int) -> tuple[int, 
     return tuple(sorted(result))
 
 
+# ── several results ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+MAX_NESTING = 64
+"""How deep repeated bodies may contain repeated bodies."""
+
+
+def result_type(op: str, args: Sequence[Type | None], attrs: Attrs = (), labels: Sequence[str] = ()) -> Type:
+    """The type of ``op`` on operands of these types, tuples among them."""
+    row = operation(op)
+    if op == "proj":
+        return _projected(args, attrs)
+    tensors = [a for a in args if isinstance(a, TensorType)]
+    if len(tensors) < len(args):
+        raise TypeRuleError(f"{op} takes tensors; pick one of several results with proj")
+    if op == "repeat":
+        return _repeated(tensors, attrs)
+    if row.parts:
+        return TupleType(tuple(tensor_type(part, tensors, attrs, labels) for part in row.parts))
+    return tensor_type(op, tensors, attrs, labels)
+
+
+def _projected(args: Sequence[Type | None], attrs: Attrs) -> Type:
+    index = dict(attrs).get("index")
+    if len(args) != 1 or not isinstance(args[0], TupleType):
+        raise TypeRuleError("proj takes the tuple of an operation with several results")
+    items = args[0].items
+    if not isinstance(index, int) or not 0 <= index < len(items):
+        raise TypeRuleError(f"proj needs an index from 0 to {len(items) - 1}, not {index}")
+    return items[index]
+
+
+def _repeated(args: Sequence[TensorType], attrs: Attrs) -> Type:
+    """The carried values: as many as the body has outputs, the first of its inputs; the other inputs never change."""
+    given = dict(attrs)
+    body, count = given.get("body"), given.get("count")
+    if not isinstance(body, Graph) or not isinstance(count, int) or count < 0:
+        raise TypeRuleError("repeat needs a body, which is a graph, and a count, a whole number")
+    if nesting(body) > MAX_NESTING:
+        raise LimitError(f"repeated bodies are nested more than {MAX_NESTING} deep")
+    wanted, produced = tuple(n.tensor for n in body.inputs), body.output_types
+    if tuple(args) != wanted:
+        raise TypeRuleError(f"repeat: the body takes ({_listed(wanted)}), the operands are ({_listed(args)})")
+    if not produced or produced != wanted[: len(produced)]:
+        raise TypeRuleError(
+            f"repeat: the body gives ({_listed(produced)}), which is not what its first inputs take ({_listed(wanted)})"
+        )
+    return TupleType(produced)
+
+
+def nesting(graph: Graph) -> int:
+    """How many graphs stand in each other, this one included."""
+    level, current = 0, [graph]
+    while current and level <= MAX_NESTING:
+        bodies = [n.attr("body") for g in current for n in g.nodes if n.op == "repeat"]
+        level, current = level + 1, list(dict.fromkeys(bodies))
+    return level
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
 def apply(op: str, *args: Node, labels: Sequence[str] = (), **attrs: object) -> Node:
     """The typed node of ``op`` on typed nodes."""
     pairs = tuple(sorted(attrs.items()))
-    return make(op, args, pairs, tensor_type(op, [a.tensor for a in args], pairs, labels))
+    return make(op, args, pairs, result_type(op, [a.type for a in args], pairs, labels))

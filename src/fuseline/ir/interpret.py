@@ -7,7 +7,7 @@ for bit. Transcendental operations that are still whole are evaluated in float64
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..errors import ShapeError, TypeRuleError
 from ..ops import OPERATIONS
 from .dtype import DType
 from .graph import Graph
-from .infer import normal_axes, signature
+from .infer import apply, normal_axes, signature
 from .node import Node, const_array
 
 Array = nm.Array
@@ -28,16 +28,38 @@ def interpret(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, Array]:
 
     Raises `ShapeError` for a missing input, `TypeRuleError` for one of another dtype.
     """
-    values: dict[Node, Array] = {}
-    for node in graph.inputs:
-        values[node] = _carried(_input(node, arrays), node.dtype)
-    last_use = _last_uses(graph)
+    inputs = [_carried(_input(node, arrays), node.dtype) for node in graph.inputs]
     with np.errstate(all="ignore"):
-        for position, node in enumerate(graph.nodes):
-            values[node] = evaluate_node(node, [_value(a, values) for a in node.args])
-            for dead in last_use.get(position, ()):
-                del values[dead]
-        return {name: _stored(_value(n, values), n.dtype) for name, n in graph.outputs}
+        results = _run(graph, inputs)
+        return {name: _stored(r, n.dtype) for (name, n), r in zip(graph.outputs, results, strict=True)}
+
+
+def _run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs as they are carried between operations."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, inputs, strict=True))
+    last_use = _last_uses(graph)
+    for position, node in enumerate(graph.nodes):
+        operands = [_value(a, values) for a in node.args]
+        values[node] = _evaluate_tuple(node, operands) if node.op in _TUPLES else evaluate_node(node, operands)
+        for dead in last_use.get(position, ()):
+            del values[dead]
+    return [_value(n, values) for n in graph.output_nodes]
+
+
+_TUPLES = frozenset(row.name for row in OPERATIONS.values() if row.type_rule == "tuple")
+
+
+def _evaluate_tuple(node: Node, operands: list[Any]) -> Any:
+    """An operation with several results, as a tuple, or one of them."""
+    if node.op == "proj":
+        return operands[0][node.attr("index")]
+    if node.op == "repeat":
+        body: Graph = node.attr("body")
+        carried = operands[: len(body.outputs)]
+        for _ in range(node.attr("count")):
+            carried = _run(body, [*carried, *operands[len(carried) :]])
+        return tuple(carried)
+    return tuple(evaluate_node(apply(part, *node.args), operands) for part in OPERATIONS[node.op].parts)
 
 
 def _last_uses(graph: Graph) -> dict[int, list[Node]]:
@@ -61,7 +83,7 @@ def _input(node: Node, arrays: Mapping[str, Any]) -> Array:
     return array
 
 
-def _value(node: Node, values: Mapping[Node, Array]) -> Array:
+def _value(node: Node, values: Mapping[Node, Any]) -> Any:
     return _carried(const_array(node), node.dtype) if node.op == "const" else values[node]
 
 

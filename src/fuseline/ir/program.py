@@ -94,10 +94,14 @@ def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
     return work.graph()
 
 
+Value = Node | Number
+"""A typed node, or a number that has not met an array."""
+
+
 class _Specialisation:
     def __init__(self, program: Program, types: Mapping[str, TensorType]) -> None:
         self.program = program
-        self.values: dict[Node, Node | Number] = {}
+        self.values: dict[Node, Value | tuple[Value, ...]] = {}
         self.inputs: list[Node] = []
         self.nodes: dict[Node, None] = {}
         self.names: dict[Node, str] = {}
@@ -106,10 +110,31 @@ class _Specialisation:
             self.values[make("input", (), (("name", declared.name),))] = typed
             self.inputs.append(typed)
 
-    def value(self, node: Node) -> Node | Number:
-        return literal_value(node) if node.op == "literal" else self.values.get(node, node)
+    def value(self, node: Node) -> Value:
+        if node.op == "literal":
+            return literal_value(node)
+        known = self.values.get(node, node)
+        assert not isinstance(known, tuple), f"{node.op} has several results, of which a front end picks one"
+        return known
 
-    def instruction(self, node: Node) -> Node | Number:
+    def instruction(self, node: Node) -> Value | tuple[Value, ...]:
+        """An operation whose results are operations of their own is taken apart: equal operands are shared anyway."""
+        parts = OPERATIONS[node.op].parts
+        if parts:
+            return tuple(self.single(make(part, node.args, node.attrs)) for part in parts)
+        if node.op == "proj":
+            return self.projection(node)
+        return self.single(node)
+
+    def projection(self, node: Node) -> Value:
+        several = self.values[node.args[0]]
+        assert isinstance(several, tuple)
+        picked: Value = several[node.attr("index")]
+        if isinstance(picked, Node) and node in self.program.names:
+            self.names.setdefault(picked, self.program.names[node])
+        return picked
+
+    def single(self, node: Node) -> Value:
         row = operation(node.op)
         operands = [self.value(a) for a in node.args]
         numbers = [v for v in operands if not isinstance(v, Node)]
@@ -123,10 +148,10 @@ class _Specialisation:
             return self.comparison(node, args, operands)
         return self.typed(node, args, attrs)
 
-    def as_node(self, value: Node | Number) -> Node:
+    def as_node(self, value: Value) -> Node:
         return value if isinstance(value, Node) else number_const(value, default_dtype(value))
 
-    def met(self, op: str, operands: Sequence[Node | Number]) -> tuple[Node, ...]:
+    def met(self, op: str, operands: Sequence[Value]) -> tuple[Node, ...]:
         """Numbers converted to the dtype of the arrays beside them; None of them is left untyped."""
         group = operands[1:] if op == "where" else operands
         common: DType | None = None
@@ -157,7 +182,7 @@ class _Specialisation:
         if not base.is_float and isinstance(exponent, int) and exponent < 0:
             raise LiteralError(f"{base} to the power {exponent}: integers have no negative powers; use x**{exponent}.0")
 
-    def comparison(self, node: Node, args: tuple[Node, ...], operands: Sequence[Node | Number]) -> Node:
+    def comparison(self, node: Node, args: tuple[Node, ...], operands: Sequence[Value]) -> Node:
         """A number outside the array's integer range still compares as the number it is."""
         outside = [i for i, v in enumerate(operands) if not isinstance(v, Node) and self.outside(v, args[i].dtype)]
         if not outside:

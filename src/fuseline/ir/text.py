@@ -5,7 +5,8 @@
     %3 = mul bf16[T,D] 0.5:bf16, %h
     return out=%3
 
-Values without a name in the source are called by their number.
+Values without a name in the source are called by their number. A `repeat` is followed by the lines of its body and
+``end``.
 """
 
 from __future__ import annotations
@@ -19,27 +20,34 @@ from ..errors import FuselineError, TextFormError
 from ..ops import OPERATIONS
 from .dtype import BOOL, DType, dtype
 from .graph import Graph
-from .infer import tensor_type
+from .infer import MAX_NESTING, result_type
 from .node import Attrs, Node, const, const_array, const_bits, make
 from .size import Dim, Shape, Size, named
-from .types import TensorType
+from .types import TensorType, TupleType, Type
 
 # ── printing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def print_graph(graph: Graph) -> str:
     """The text form of a graph."""
-    lines = [f"%{graph.label(n)} = input {n.type}" for n in graph.inputs]
-    lines += [print_instruction(graph, n) for n in graph.nodes]
-    lines.append("return " + ", ".join(f"{name}={operand_text(graph, n)}" for name, n in graph.outputs))
-    return "\n".join(lines) + "\n"
+    return "\n".join(_lines(graph, "")) + "\n"
+
+
+def _lines(graph: Graph, indent: str) -> Iterator[str]:
+    for node in graph.inputs:
+        yield f"{indent}%{graph.label(node)} = input {node.type}"
+    for node in graph.nodes:
+        yield indent + print_instruction(graph, node)
+        if node.op == "repeat":
+            yield from _lines(node.attr("body"), indent + "  ")
+            yield f"{indent}end"
+    yield f"{indent}return " + ", ".join(f"{name}={operand_text(graph, n)}" for name, n in graph.outputs)
 
 
 def print_instruction(graph: Graph, node: Node) -> str:
-    """One line of the text form."""
+    """One line of the text form; the body of a `repeat` follows it, up to ``end``."""
     args = ", ".join(operand_text(graph, a) for a in node.args)
-    attrs = _print_attrs(node)
-    return f"%{graph.label(node)} = {node.op} {node.type} {args}{attrs}"
+    return f"%{graph.label(node)} = {node.op} {node.type} {args}{_print_attrs(node)}"
 
 
 def operand_text(graph: Graph, node: Node) -> str:
@@ -59,7 +67,7 @@ def const_text(node: Node) -> str:
 
 
 def _print_attrs(node: Node) -> str:
-    shown = [(k, v) for k, v in node.attrs if k != "dtype"]
+    shown = [(k, v) for k, v in node.attrs if k not in ("dtype", "body")]
     return " {" + ", ".join(f"{k}={_print_value(v)}" for k, v in shown) + "}" if shown else ""
 
 
@@ -75,31 +83,51 @@ def _print_value(value: object) -> str:
 
 # ── parsing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_LINE = re.compile(r"%(?P<name>[\w.]+)\s*=\s*(?P<op>\w+)\s+(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?P<rest>.*)\Z")
+_TENSOR = r"\w+\[[^\]]*\]"
+_LINE = re.compile(
+    rf"%(?P<name>[\w.]+)\s*=\s*(?P<op>\w+)\s+(?P<type>{_TENSOR}|\({_TENSOR}(?:,\s*{_TENSOR})*\))(?P<rest>.*)\Z"
+)
 _REST = re.compile(r"(?P<args>[^{]*)(?:\{(?P<attrs>[^}]*)\})?\s*\Z")
 _RETURN = re.compile(r"return\b\s*(?P<outputs>.*)\Z")
 
 
 def parse_graph(text: str) -> Graph:
     """The graph of a text form; `TextFormError` with the line number for anything else."""
-    reader = _Reader()
+    readers = [_Reader()]
     number = 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.split("#", 1)[0].strip()
         if not stripped:
             continue
         try:
-            reader.line(stripped)
+            _read_line(readers, stripped)
         except TextFormError as error:
             raise TextFormError(f"line {number}: {error}") from None
         except FuselineError as error:
             raise TextFormError(f"line {number}: {error}") from error
-    if reader.outputs is None:
-        raise TextFormError(f"line {number + 1}: the text form ends with a return line, which is missing")
-    return Graph(reader.inputs, reader.outputs, reader.nodes, reader.names)
+    if len(readers) > 1 or readers[0].outputs is None:
+        missing = "a return line" if readers[-1].outputs is None else "the end of a repeated body"
+        raise TextFormError(f"line {number + 1}: {missing} is missing")
+    return readers[0].graph()
+
+
+def _read_line(readers: list[_Reader], line: str) -> None:
+    """One line for the innermost graph: the body of a `repeat` opens a graph, and ``end`` closes it."""
+    reader = readers[-1]
+    if line == "end" and len(readers) > 1:
+        readers.pop()
+        readers[-1].repeated(reader.graph())
+        return
+    reader.line(line)
+    if reader.open_repeat is not None:
+        if len(readers) > MAX_NESTING:
+            raise TextFormError(f"repeated bodies are nested more than {MAX_NESTING} deep")
+        readers.append(_Reader())
 
 
 class _Reader:
+    """The lines of one graph."""
+
     def __init__(self) -> None:
         self.values: dict[str, Node] = {}
         self.inputs: list[Node] = []
@@ -107,6 +135,12 @@ class _Reader:
         self.defined: set[Node] = set()
         self.names: dict[Node, str] = {}
         self.outputs: list[tuple[str, Node]] | None = None
+        self.open_repeat: re.Match[str] | None = None
+
+    def graph(self) -> Graph:
+        if self.outputs is None:
+            raise TextFormError("the text form ends with a return line, which is missing")
+        return Graph(self.inputs, self.outputs, self.nodes, self.names)
 
     def line(self, text: str) -> None:
         if self.outputs is not None:
@@ -114,24 +148,35 @@ class _Reader:
         if found := _RETURN.match(text):
             self.outputs = [self.output(part) for part in _split(found["outputs"])]
         elif found := _LINE.match(text):
-            self.instruction(found)
+            if found["op"] == "repeat":
+                self.open_repeat = found
+            else:
+                self.instruction(found)
         else:
             raise TextFormError(
                 f"expected '%name = op dtype[shape] operands' or 'return name=%value', found {text[:60]!r}"
             )
 
-    def instruction(self, found: re.Match[str]) -> None:
+    def repeated(self, body: Graph) -> None:
+        """The `repeat` whose body has been read."""
+        found, self.open_repeat = self.open_repeat, None
+        assert found is not None
+        self.instruction(found, body=body)
+
+    def instruction(self, found: re.Match[str], **attrs: object) -> None:
         name, op = found["name"], found["op"]
         if name in self.values:
             raise TextFormError(f"%{name} is defined twice")
         if op not in OPERATIONS or op in ("const", "literal"):
             raise TextFormError(f"no instruction is called {op!r}")
-        stated = TensorType(dtype(found["dtype"]), parse_shape_text(found["shape"]))
+        stated = _parse_type(found["type"])
         if op == "input":
+            if not isinstance(stated, TensorType) or found["rest"].strip():
+                raise TextFormError(f"an input has one type and nothing after it: %{name}")
             node = make("input", (), (("name", name),), stated)
             self.inputs.append(node)
         else:
-            node = self.applied(op, stated, found["rest"])
+            node = self.applied(op, stated, found["rest"], attrs)
             if node in self.defined:
                 raise TextFormError(f"%{name} repeats an earlier instruction; equal instructions are one value")
             self.defined.add(node)
@@ -140,16 +185,16 @@ class _Reader:
                 self.names[node] = name
         self.values[name] = node
 
-    def applied(self, op: str, stated: TensorType, rest: str) -> Node:
+    def applied(self, op: str, stated: Type, rest: str, attrs: dict[str, object]) -> Node:
         parts = _REST.match(rest)
         if parts is None:
             raise TextFormError(f"cannot read the operands {rest.strip()[:60]!r}")
         args = tuple(self.operand(a) for a in _split(parts["args"]))
-        attrs = dict(_parse_attr(a) for a in _split(parts["attrs"] or ""))
-        if OPERATIONS[op].type_rule in ("cast", "bitcast", "lookup"):
+        attrs = {**attrs, **dict(_parse_attr(a) for a in _split(parts["attrs"] or ""))}
+        if OPERATIONS[op].type_rule in ("cast", "bitcast", "lookup") and isinstance(stated, TensorType):
             attrs["dtype"] = stated.dtype
         pairs: Attrs = tuple(sorted(attrs.items()))
-        inferred = tensor_type(op, [a.tensor for a in args], pairs)
+        inferred = result_type(op, [a.type for a in args], pairs)
         if inferred != stated:
             raise TextFormError(f"{op} of these operands is {inferred}, but {stated} is stated")
         return make(op, args, pairs, stated)
@@ -169,7 +214,10 @@ class _Reader:
         name, equals, value = text.partition("=")
         if not equals:
             raise TextFormError(f"an output is written name=%value, not {text!r}")
-        return name.strip(), self.operand(value.strip())
+        node = self.operand(value.strip())
+        if not isinstance(node.type, TensorType):
+            raise TextFormError(f"the output {name.strip()} is several results; pick one with proj")
+        return name.strip(), node
 
 
 def _split(text: str) -> list[str]:
@@ -204,6 +252,15 @@ def _parse_scalar(text: str) -> object:
         return int(text)
     except ValueError:
         return text
+
+
+def _parse_type(text: str) -> Type:
+    """``f32[T,D]``, or several in parentheses."""
+    items = tuple(
+        TensorType(dtype(t["dtype"]), parse_shape_text(t["shape"]))
+        for t in re.finditer(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]", text)
+    )
+    return TupleType(items) if text.startswith("(") else items[0]
 
 
 def parse_shape_text(text: str) -> Shape | None:

@@ -7,7 +7,7 @@ import os
 from ..errors import FuselineError, VerifyError
 from ..ops import OPERATIONS
 from .graph import Graph
-from .infer import tensor_type
+from .infer import result_type
 from .node import Node, make
 from .types import TensorType
 
@@ -33,6 +33,7 @@ def verify(graph: Graph) -> Graph:
         known.add(node)
     for name, node in graph.outputs:
         _check(node in known or node.op == "const", f"the output {name} is not computed")
+        _check(isinstance(node.type, TensorType), f"the output {name} is several results, or has no type")
     _check(len(set(graph.output_names)) == len(graph.outputs), "two outputs have one name")
     labels = [graph.label(n) for n in (*graph.inputs, *graph.nodes)]
     _check(len(set(labels)) == len(labels), "two values have one name")
@@ -40,10 +41,12 @@ def verify(graph: Graph) -> Graph:
 
 
 def _check_type(node: Node, where: str) -> None:
-    _check(isinstance(node.type, TensorType), f"{where}: has no type")
-    _check(all(isinstance(a.type, TensorType) for a in node.args), f"{where}: an operand has no type")
+    _check(node.type is not None, f"{where}: has no type")
+    _check(all(a.type is not None for a in node.args), f"{where}: an operand has no type")
     try:
-        inferred = tensor_type(node.op, [a.tensor for a in node.args], node.attrs)
+        inferred = result_type(node.op, [a.type for a in node.args], node.attrs)
+        if node.op == "repeat":
+            verify(node.attr("body"))
     except FuselineError as error:
         raise VerifyError(f"{where}: {error}") from error
     _check(inferred == node.type, f"{where}: states {node.type}, its operands give {inferred}")
