@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import ShapeError, TypeRuleError
 from . import iterate, nest
+from .fastcall import FastCall, is_available
 from .loop import Loop
 from .ufunc import OPERAND_LIMIT, make_ufunc
 
@@ -54,6 +55,13 @@ class ElementwiseKernel:
             there are no declarations.
     """
 
+    # An instance's call is looked up on its type, which finds this slot: no Python frame stands before the builtin.
+    __slots__ = (
+        "__call__", "__dict__", "__weakref__", "_check_shapes", "_fast", "_input_count", "_known", "_lock",
+        "_remembered", "_result_type", "_signatures", "_single", "_specialise", "_ufunc", "inputs", "name", "outputs",
+    )  # fmt: skip
+    __call__: Callable[..., Any]
+
     def __init__(
         self,
         name: str,
@@ -73,11 +81,13 @@ class ElementwiseKernel:
         self._check_shapes = check_shapes
         self._input_count = len(self.inputs)
         self._single = len(self.outputs) == 1
-        self._result_type: Callable[..., Any] = namedtuple(name, outputs)  # type: ignore[misc]
+        self._result_type: Any = namedtuple(name, outputs)  # type: ignore[misc]
         self._known: dict[tuple[Any, ...], Specialisation] = {}
-        self._fast: dict[tuple[Any, ...], np.ufunc] = {}
         self._lock = threading.RLock()
         self._ufunc: np.ufunc | None = None
+        self._fast = FastCall(self._python_call, SMALL_ITEMS) if is_available() else None
+        self._remembered: DTypes | None = None
+        self.__call__ = self._fast.function if self._fast else self._python_call
 
     @property
     def ufunc(self) -> np.ufunc:
@@ -105,21 +115,16 @@ class ElementwiseKernel:
         has_ufunc = self._input_count > 0 and operand_count <= OPERAND_LIMIT
         made = Specialisation(loop, make_ufunc(self.name, self.__doc__ or "", [loop]) if has_ufunc else None)
         self._known[dtypes] = made
-        if made.ufunc is not None and self._check_shapes is None:
-            self._fast[dtypes] = made.ufunc
         return made
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def _remember(self, dtypes: DTypes, made: Specialisation) -> None:
+        """Let the next small call with these dtypes go straight to the ufunc."""
+        if self._fast is not None and made.ufunc is not None and self._check_shapes is None:
+            self._fast.remember(dtypes, made.ufunc, None if self._single else self._result_type._make)
+        self._remembered = dtypes
+
+    def _python_call(self, *args: Any, **named: Any) -> Any:
         """``kernel(x, b, r)``, by name, or with ``out=`` (an array, or a tuple with one or None for each output)."""
-        if not named:
-            try:
-                ufunc = self._fast.get(tuple([a.dtype for a in args]))
-                if ufunc is not None:
-                    shape = args[0].shape
-                    if args[0].size <= SMALL_ITEMS and all(a.shape == shape for a in args):
-                        return ufunc(*args) if self._single else self._result_type(*ufunc(*args))
-            except AttributeError:  # a number, a list: the long way converts it
-                pass
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -133,6 +138,8 @@ class ElementwiseKernel:
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         made = self.specialisation(dtypes)
+        if self._remembered is not dtypes and self._remembered != dtypes:
+            self._remember(dtypes, made)
         results = self._run(made, arrays, outputs)
         return results[0] if self._single else self._result_type(*results)
 

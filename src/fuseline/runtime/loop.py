@@ -7,7 +7,6 @@ The record that native code reads (`%kernel` in native/block.ll) lives here, so 
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -95,7 +94,7 @@ class Loop:
             if self._body is None:
                 body = self._compile_body()
                 self._record[_LANES] = body.lanes
-                _publish()(self.record_address, body.address)
+                native.publish(self.record_address, body.address)
                 self._body = body
             return self._body
 
@@ -117,9 +116,3 @@ def _resolve_record(address: int) -> None:
 
 
 _resolve = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_resolve_record)
-
-
-@functools.cache
-def _publish() -> Callable[[int, int], None]:
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-    return kind(native.support().exports["fl_publish"])

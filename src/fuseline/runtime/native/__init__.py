@@ -1,11 +1,12 @@
 """The code that every kernel shares: operands into vector form, NumPy's loop signature, the loop nest, threads.
 
-It is written once in LLVM text (`block.ll`, `run.ll`, and a file an architecture), compiled like a kernel, cached like
+It is written once in LLVM text (`block.ll`, `run.ll`, `call.ll`, and a file an architecture), compiled and cached like
 a kernel, and kept for the life of the process.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 from collections.abc import Callable
@@ -21,7 +22,7 @@ _load_lock = threading.Lock()
 def text(target: LlvmTarget) -> str:
     """The shared code as LLVM text for ``target``."""
     here = Path(__file__).parent
-    names = (f"{target.architecture}.ll", "block.ll", "run.ll")
+    names = (f"{target.architecture}.ll", "block.ll", "run.ll", "call.ll")
     return "\n".join((here / name).read_text(encoding="utf-8") for name in names)
 
 
@@ -44,6 +45,17 @@ def _support() -> LoadedImage:
 
 
 def support() -> LoadedImage:
-    """The shared code of this process: exports fl_block, fl_ufunc_loop, fl_run, fl_run_alone, fl_worker, fl_publish."""
+    """The shared code of this process: fl_ufunc_loop, fl_run, fl_run_alone, fl_worker, fl_publish and fl_call."""
     with _load_lock:
         return _support()
+
+
+@functools.cache
+def _publish() -> Callable[[int, int], None]:
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    return kind(support().exports["fl_publish"])
+
+
+def publish(place: int, value: int) -> None:
+    """Store the pointer ``value`` at ``place`` so that other threads see everything that it points to."""
+    _publish()(place, value)

@@ -1,0 +1,106 @@
+"""A builtin function in front of a Python one: small calls with operands like the last ones skip Python altogether.
+
+`FastCall.function` is what native/call.ll describes. It is made only where NumPy's arrays are laid out as its header
+says; elsewhere callers keep their Python function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import native
+
+_METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
+
+
+class _MethodDef(ctypes.Structure):
+    """PyMethodDef of Python's C API."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+class _Array(ctypes.Structure):
+    """PyArrayObject after PyObject_HEAD (numpy/ndarraytypes.h)."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("nd", ctypes.c_int),
+        ("dimensions", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("base", ctypes.c_void_p),
+        ("descr", ctypes.c_void_p),
+    ]
+
+
+@functools.cache
+def is_available() -> bool:
+    """Whether this NumPy's arrays have the layout that native code reads."""
+    for sample in (np.zeros((3, 5), np.float32), np.zeros(7, np.int8)[::2], np.zeros(())):
+        head = _Array.from_address(id(sample) + object.__basicsize__)
+        known = (head.data, head.nd, head.descr)
+        if known != (sample.ctypes.data, sample.ndim, id(sample.dtype)):
+            return False
+        if (
+            tuple(head.dimensions[: sample.ndim]) != sample.shape
+            or tuple(head.strides[: sample.ndim]) != sample.strides
+        ):
+            return False
+    type_field = ctypes.c_void_p.from_address(id(sample) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
+    return type_field.value == id(np.ndarray)
+
+
+@functools.cache
+def _method() -> _MethodDef:
+    entry = native.support().exports["fl_call"]
+    doc = b"Call the kernel on arrays that broadcast; out= takes an array, or a tuple with one for each output."
+    return _MethodDef(b"kernel", entry, _METH_FASTCALL | _METH_KEYWORDS, doc)
+
+
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+class FastCall:
+    """Owns the memory behind one such function.
+
+    Args:
+        slow: the Python function that takes every call which is not of the remembered kind.
+        small_items: most elements that an operand of a remembered call has.
+    """
+
+    def __init__(self, slow: Callable[..., Any], small_items: int) -> None:
+        self._small_items = small_items
+        self._caller = (ctypes.c_void_p * 4)(None, id(slow), id(np.ndarray), object.__basicsize__)
+        self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
+        capsule = _new_capsule(ctypes.addressof(self._caller), None, None)
+        self.function: Callable[..., Any] = _new_function(
+            ctypes.addressof(_method()), (capsule, slow, self._caller, self._entries), None
+        )
+        """Keeps alive everything it needs, this object not."""
+
+    def remember(self, dtypes: tuple[np.dtype[Any], ...], ufunc: np.ufunc, wrap: Callable[[Any], Any] | None) -> None:
+        """Send small calls with operands of exactly these dtypes to ``ufunc``; ``wrap`` makes the result of its tuple.
+
+        An entry is never changed or freed while the function lives: another thread may be reading it.
+        """
+        known = self._entries.get(dtypes)
+        if known is None:
+            wrap_address = id(wrap) if wrap is not None else None
+            fields = [id(ufunc), wrap_address, len(dtypes), self._small_items, *map(id, dtypes)]
+            known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap)
+            known = self._entries.setdefault(dtypes, known)
+        native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
