@@ -93,7 +93,8 @@ def test_an_unusable_cache_is_told_and_is_no_obstacle(tmp_path) -> None:
 def test_a_working_cache_is_good_and_private(tmp_path) -> None:
     cache = in_environment(FUSELINE_CACHE_DIR=str(tmp_path / "new"))["cache"]
     assert cache["state"] == "good"
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    (entry,) = (file for file in tmp_path.rglob("*") if file.is_file())
+    assert entry.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_cache_that_is_off_is_told() -> None:
@@ -104,3 +105,19 @@ def test_a_stated_thread_count_is_shown_with_the_variable_that_states_it() -> No
     threads = in_environment(FUSELINE_NUM_THREADS="1")["threads"]
     assert threads["found"].startswith("1 ")
     assert "FUSELINE_NUM_THREADS=1" in threads["advice"]
+
+
+def test_no_c_compiler_is_no_obstacle(tmp_path) -> None:
+    compiler = in_environment(PATH=str(tmp_path), CC="")["c_compiler"]
+    assert compiler["state"] == "limited"
+    assert "Not needed" in compiler["advice"]
+
+
+def test_a_c_compiler_that_cannot_be_run_is_named() -> None:
+    compiler = in_environment(CC="no-such-compiler")["c_compiler"]
+    assert compiler["state"] == "limited"
+    assert "no-such-compiler" in compiler["advice"]
+
+
+def test_a_c_compiler_that_fails_is_told() -> None:
+    assert in_environment(CC="false")["c_compiler"]["state"] == "limited"

@@ -15,12 +15,14 @@ from typing import Annotated, Literal
 import typer
 
 from fuseline._version import __version__
+from fuseline.errors import CompilerError
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.units import format_bytes
 
 State = Literal["good", "limited", "broken"]
 MARKS: dict[State, str] = {"good": "✓", "limited": "–", "broken": "✗"}
 OPTIONAL_FEATURES = ("accuracy", "charts", "planner")
+C_PROGRAM = "#include <math.h>\ndouble twice(double x) { return 2.0 * sqrt(x * x); }\n"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def examine(language: str) -> Iterator[Check]:
     yield _processor(language)
     yield _threads(language)
     yield _cache(language)
+    yield _c_compiler(language)
 
 
 def _python() -> Check:
@@ -130,6 +133,23 @@ def _cache(language: str) -> Check:
     if works:
         return Check("cache", found)
     return Check("cache", found, "limited", text("doctor.advice.cache_unusable", language, problem=store.last_problem))
+
+
+def _c_compiler(language: str) -> Check:
+    """Compiles and loads a function that needs the C library's headers, as measured rows do."""
+    from fuseline.runtime.compiler import find_c_compiler
+
+    try:
+        compiler = find_c_compiler()
+        if compiler is None:
+            nothing = text("doctor.found.nothing", language)
+            return Check("c_compiler", nothing, "limited", text("doctor.advice.no_c_compiler", language))
+        compiler.compile(C_PROGRAM).address("twice")
+    except CompilerError as error:
+        command = os.environ.get("CC") or text("doctor.found.unusable", language)
+        advice = text("doctor.advice.c_compiler_fails", language, problem=error)
+        return Check("c_compiler", command, "limited", advice)
+    return Check("c_compiler", compiler.version())
 
 
 def _requirements() -> list[tuple[str, str | None]]:
