@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # as in typing, which need not be imported for it
 if TYPE_CHECKING:
     from fuseline.api.explaining import explain
     from fuseline.api.explanation import Explanation
+    from fuseline.api.kernel import Kernel, compile, fuse
+    from fuseline.api.measuring import measure
     from fuseline.api.program import evaluate, graph, optimize
     from fuseline.errors import (
         CompilerError,
@@ -41,6 +43,7 @@ __all__ = [
     "FormulaError",
     "FuselineError",
     "InfeasibleError",
+    "Kernel",
     "LimitError",
     "LiteralError",
     "PlanError",
@@ -56,15 +59,22 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "__version__",
+    "compile",
     "evaluate",
     "explain",
+    "fuse",
     "graph",
+    "measure",
     "optimize",
 ]
 
 _HOME = {
     "explain": "fuseline.api.explaining",
     "Explanation": "fuseline.api.explanation",
+    "Kernel": "fuseline.api.kernel",
+    "compile": "fuseline.api.kernel",
+    "fuse": "fuseline.api.kernel",
+    "measure": "fuseline.api.measuring",
     "evaluate": "fuseline.api.program",
     "graph": "fuseline.api.program",
     "optimize": "fuseline.api.program",

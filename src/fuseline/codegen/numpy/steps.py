@@ -62,12 +62,20 @@ class NumpyProgram:
     steps: tuple[Step, ...]
     returned: tuple[tuple[str, str], ...]
 
-    def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. Broadcasting, strides and errors are NumPy's."""
+    def make_buffers(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """New buffers for inputs of these shapes; empty for a program that is not planned."""
+        if not self.buffers:
+            return {}
+        shape = np.broadcast_shapes(*(np.shape(arrays[name]) for name in self.inputs))
+        return {name: np.empty(shape, d) for name, d in self.buffers}
+
+    def run(self, arrays: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The outputs by name. Broadcasting, strides and errors are NumPy's.
+
+        ``buffers`` of an earlier `make_buffers` are written over, and the outputs lie in them.
+        """
         values: dict[str, Any] = {name: np.asarray(arrays[name]) for name in self.inputs}
-        if self.buffers:
-            shape = np.broadcast_shapes(*(v.shape for v in values.values()))
-            values.update({name: np.empty(shape, d) for name, d in self.buffers})
+        values.update(self.make_buffers(values) if buffers is None else buffers)
         with np.errstate(all="ignore"):
             for step in self.steps:
                 args = [values[a.text] if isinstance(a, Name) else a for a in step.args]

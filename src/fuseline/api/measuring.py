@@ -1,0 +1,301 @@
+"""`measure`: every implementation of one program timed on this host, taking turns, beside the copy limit.
+
+Each row is laid against the first (NumPy, one operation at a time), against float64, and against a loop that only moves
+the fused program's arrays, run in the same minutes with the same threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..codegen.c import CText, Functions, emit_program
+from ..codegen.numpy import NumpyProgram, build_steps
+from ..cost.ledger import Sizes, make_ledger
+from ..errors import CompilerError, FuselineError, UnsupportedError
+from ..ir.dtype import F64, DType
+from ..ir.dtype import dtype as dtype_of
+from ..ir.graph import Graph
+from ..ir.program import Program, input_types, specialise
+from ..ir.types import TensorType
+from ..passes.pipeline import optimize
+from ..plan.launch import fused, unfused
+from ..runtime import iterate, threads
+from ..runtime.compile import elementwise_loop
+from ..runtime.compiler import CCompiler, find_c_compiler
+from ..runtime.measure import Timing, copy_limit, interleaved, touched
+from .explanation import Measured
+from .program import Source, as_program
+
+DEFAULT_N = 1 << 24
+QUICK_FACTOR = 16
+_REFERENCE_CHUNK = 1 << 20
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One row to be: what to call and which bytes it moves by its own traffic model; ``note`` says why it cannot
+    run."""
+
+    implementation: str
+    threads: int
+    bytes: int
+    call: Callable[[], Sequence[Array]] | None
+    note: str = ""
+
+
+def measure(
+    source: Source,
+    *,
+    n: int = DEFAULT_N,
+    dtype: DType | str = "f32",
+    outputs: Sequence[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    thread_counts: Sequence[int] | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Measured, ...]:
+    """Time NumPy, planned NumPy, C with the C library's functions, C with our own, and the compiled kernel.
+
+    Args:
+        source: formula text, function or program.
+        n: elements of each array that the program does not declare; 16 times fewer with ``quick``.
+        dtype: dtype of those arrays, filled with seeded normals.
+        outputs: names to return.
+        sizes: values of named sizes.
+        thread_counts: by default one and as many as this process may use.
+        quick: smaller arrays and fewer repetitions.
+        progress: called with the name of each step.
+
+    A row that cannot run here has no times and says why.
+    """
+    tell = progress or (lambda _: None)
+    program = as_program(source, outputs)
+    count = max(1, n // QUICK_FACTOR) if quick else n
+    graph = optimize(specialise(program, input_types(program, dtype_of(dtype), (count,), sizes)))
+    symbolic = optimize(specialise(program, input_types(program, dtype_of(dtype))))
+    counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
+    bench = _Bench(graph, symbolic, {**(sizes or {}), "n": count})
+    candidates = bench.candidates(counts, tell)
+    tell("float64")
+    errors = _errors(program, bench, candidates)
+    tell("timing")
+    timings, limits = bench.time(candidates, counts, quick)
+    first = timings.get(0)
+    name = dtype_of(dtype).name
+    rows = []
+    for index, candidate in enumerate(candidates):
+        timing, limit = timings.get(index), limits.get(candidate.threads)
+        rows.append(_row(candidate, bench, timing, limit, first, errors.get(index), count, name))
+    return tuple(rows)
+
+
+def _row(
+    candidate: Candidate,
+    bench: _Bench,
+    timing: Timing | None,
+    limit: Timing | None,
+    first: Timing | None,
+    error: float | None,
+    n: int,
+    dtype: str,
+) -> Measured:
+    if timing is None:
+        return Measured(candidate.implementation, candidate.threads, n, dtype, None, note=candidate.note)
+    rate = candidate.bytes / timing.median_s
+    limit_rate = bench.fused_bytes / limit.median_s if limit is not None else None
+    return Measured(
+        implementation=candidate.implementation,
+        threads=candidate.threads,
+        n=n,
+        dtype=dtype,
+        median_s=timing.median_s,
+        spread_s=timing.spread_s,
+        bytes_per_s=rate,
+        max_abs_error=error,
+        fraction_of_limit=rate / limit_rate if limit_rate else None,
+        speedup=first.median_s / timing.median_s if first is not None else None,
+    )
+
+
+class _Bench:
+    """The arrays of one measurement and the ways to compute on them."""
+
+    def __init__(self, graph: Graph, symbolic: Graph, sizes: Mapping[str, int]) -> None:
+        self.graph = graph
+        self.symbolic = symbolic
+        """The same program with its sizes left open, for texts whose loops take them as parameters."""
+        self.sizes = sizes
+        amounts = Sizes(sizes)
+        self.unfused_bytes = int(make_ledger(unfused(graph), amounts).bytes)
+        self.fused_bytes = int(make_ledger(fused(graph), amounts).bytes)
+        self.inputs = {
+            node.attr("name"): touched(_concrete(node.tensor), node.dtype.numpy, seed)
+            for seed, node in enumerate(graph.inputs)
+        }
+        self.outputs = [np.zeros(_concrete(n.tensor), n.dtype.numpy) for n in graph.output_nodes]
+
+    def candidates(self, counts: Sequence[int], tell: Progress) -> list[Candidate]:
+        found = [self.numpy("numpy", planned=False), self.numpy("numpy-planned", planned=True)]
+        functions: tuple[tuple[str, Functions], ...] = (("c-libm", "libm"), ("c-own", "own"))
+        for implementation, whose in functions:
+            tell(implementation)
+            found += self.c_rows(implementation, whose, counts)
+        tell("jit")
+        return found + self.jit_rows(counts)
+
+    def numpy(self, implementation: str, planned: bool) -> Candidate:
+        try:
+            steps = build_steps(self.graph, planned)
+            buffers = steps.make_buffers(self.inputs)
+        except FuselineError as error:
+            return Candidate(implementation, 1, self.unfused_bytes, None, str(error))
+        return Candidate(implementation, 1, self.unfused_bytes, self.numpy_call(steps, buffers))
+
+    def numpy_call(self, steps: NumpyProgram, buffers: dict[str, Any]) -> Callable[[], Sequence[Array]]:
+        given = buffers or None
+        return lambda: list(steps.run(self.inputs, given).values())
+
+    def c_rows(self, implementation: str, functions: Functions, counts: Sequence[int]) -> list[Candidate]:
+        compiler = find_c_compiler()
+        if compiler is None:
+            note = "no C compiler found (CC, cc, gcc, clang)"
+            return [Candidate(implementation, counts[0], self.fused_bytes, None, note)]
+        try:
+            text = emit_program(self.symbolic, "kernel", functions)
+            function = CFunction(compiler, text, self)
+        except (UnsupportedError, CompilerError) as error:
+            return [Candidate(implementation, counts[0], self.fused_bytes, None, str(error))]
+        possible = [c for c in counts if c == 1 or text.sizes == ("n",)]
+        return [Candidate(implementation, c, self.fused_bytes, function.caller(c)) for c in possible]
+
+    def jit_rows(self, counts: Sequence[int]) -> list[Candidate]:
+        try:
+            loop = elementwise_loop(self.graph)
+            iterate.run(loop, list(self.inputs.values()), self.outputs)
+        except FuselineError as error:
+            return [Candidate("jit", counts[0], self.fused_bytes, None, str(error))]
+
+        def call(count: int) -> Callable[[], Sequence[Array]]:
+            def run() -> Sequence[Array]:
+                with threads.limit(count):
+                    return iterate.run(loop, list(self.inputs.values()), self.outputs)
+
+            return run
+
+        return [Candidate("jit", c, self.fused_bytes, call(c)) for c in counts]
+
+    def time(
+        self, candidates: Sequence[Candidate], counts: Sequence[int], quick: bool
+    ) -> tuple[dict[int, Timing], dict[int, Timing]]:
+        """Seconds of each candidate that can run, by its position, and of the copy limit, by threads."""
+        calls: dict[str, Callable[[], object]] = {}
+        for index, candidate in enumerate(candidates):
+            if candidate.call is not None:
+                calls[f"row {index}"] = candidate.call
+        scratch = [np.empty_like(o) for o in self.outputs]
+        for count in counts:
+            calls[f"limit {count}"] = copy_limit(list(self.inputs.values()), scratch, count)
+        timed = interleaved(calls, repetitions=7 if quick else 11, time_limit_s=4.0 if quick else 25.0)
+        rows = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("row")}
+        limits = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("limit")}
+        return rows, limits
+
+
+class CFunction:
+    """A compiled C text with its arrays bound; several threads cut its one loop into equal parts."""
+
+    def __init__(self, compiler: CCompiler, text: CText, bench: _Bench) -> None:
+        address = compiler.compile(text.source).address(text.function)
+        self.arrays = [*bench.inputs.values(), *bench.outputs]
+        self.outputs = bench.outputs
+        self.sizes = [bench.sizes[name] for name in text.sizes]
+        kinds = [ctypes.c_int64] * len(self.sizes) + [ctypes.c_void_p] * len(self.arrays)
+        self.function = ctypes.CFUNCTYPE(None, *kinds)(address)
+
+    def caller(self, count: int) -> Callable[[], Sequence[Array]]:
+        """A call with ``count`` threads. The foreign function releases the interpreter's lock."""
+        if count == 1:
+            whole = [*self.sizes, *(a.ctypes.data for a in self.arrays)]
+
+            def run() -> Sequence[Array]:
+                self.function(*whole)
+                return self.outputs
+
+            return run
+        parts = [self.part(i, count) for i in range(count)]
+        pool = ThreadPoolExecutor(count)
+
+        def run_parts() -> Sequence[Array]:
+            for done in [pool.submit(self.function, *part) for part in parts]:
+                done.result()
+            return self.outputs
+
+        return run_parts
+
+    def part(self, index: int, count: int) -> list[int]:
+        n = self.sizes[0]
+        start, end = n * index // count, n * (index + 1) // count
+        return [end - start, *(a.ctypes.data + start * a.itemsize for a in self.arrays)]
+
+
+def _concrete(t: TensorType) -> tuple[int, ...]:
+    assert t.shape is not None
+    return tuple(int(d) for d in t.shape if isinstance(d, int))
+
+
+# ── accuracy ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _errors(program: Program, bench: _Bench, candidates: Sequence[Candidate]) -> dict[int, float]:
+    """The largest distance of each candidate's results from the program computed in float64, by NumPy."""
+    wide_inputs = {name: a.astype(np.float64) if a.dtype.kind not in "biu" else a for name, a in bench.inputs.items()}
+    types = {
+        node.attr("name"): TensorType(F64 if node.dtype.is_float else node.dtype, node.tensor.shape)
+        for node in bench.graph.inputs
+    }
+    try:
+        steps = build_steps(optimize(specialise(program, types)))
+    except FuselineError:  # a declaration or a cast fixes what float64 would have to replace
+        return {}
+    reference = _in_chunks(steps, wide_inputs)
+    found = {}
+    for index, candidate in enumerate(candidates):
+        if candidate.call is not None:
+            results = candidate.call()
+            found[index] = max((_distance(r, t) for r, t in zip(results, reference, strict=True)), default=0.0)
+    return found
+
+
+def _in_chunks(steps: NumpyProgram, inputs: Mapping[str, Array]) -> list[Array]:
+    """NumPy's results in float64, a piece at a time where every array is one axis of the same length."""
+    shapes = {a.shape for a in inputs.values()}
+    reduces = any(dict(s.options).get("axis", "no") != "no" for s in steps.steps)
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1 or reduces:
+        return list(steps.run(inputs).values())
+    length = next(iter(shapes))[0]
+    pieces = []
+    for start in range(0, max(length, 1), _REFERENCE_CHUNK):
+        part = {name: a[start : start + _REFERENCE_CHUNK] for name, a in inputs.items()}
+        pieces.append(list(steps.run(part).values()))
+    return [np.concatenate([p[i] for p in pieces]) for i in range(len(pieces[0]))]
+
+
+def _distance(result: Array, reference: Array) -> float:
+    """Largest difference; equal infinities and NaNs are no difference, a NaN against a number is an infinite one."""
+    with np.errstate(all="ignore"):
+        worst = 0.0
+        for start in range(0, result.size, _REFERENCE_CHUNK):
+            a = result.reshape(-1)[start : start + _REFERENCE_CHUNK].astype(np.float64)
+            b = reference.reshape(-1)[start : start + _REFERENCE_CHUNK].astype(np.float64)
+            difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+            worst = max(worst, float(np.where(np.isnan(difference), np.inf, difference).max(initial=0.0)))
+    return worst
