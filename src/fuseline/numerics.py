@@ -161,7 +161,8 @@ def shift_right(a: Array, b: Array) -> Array:
 def quotient(a: Array, b: Array) -> Array:
     """a/b of integers rounded toward zero; by zero 0, and the most negative value by -1 is itself."""
     inexact_negative = (np.fmod(a, b) != 0) & ((a < 0) != (b < 0))
-    return np.floor_divide(a, b) + inexact_negative.astype(a.dtype)
+    result: Array = np.floor_divide(a, b) + inexact_negative.astype(a.dtype)
+    return result
 
 
 def power(a: Array, b: Array) -> Array:
