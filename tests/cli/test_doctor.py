@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from fuseline.cli import doctor as module
 from fuseline.report import catalogue
+from fuseline.runtime import cache, threads
 
 
 def test_json_keys_are_stable(capsys) -> None:
@@ -74,50 +73,62 @@ def test_every_item_has_a_name_in_every_language(language: str) -> None:
         assert catalogue.text(f"doctor.item.{check.item}", language)
 
 
-def in_environment(**variables: str) -> dict[str, dict[str, str]]:
-    """The checks of a fresh process with these environment variables, by item."""
-    command = [sys.executable, "-m", "fuseline", "doctor", "--json", "--lang", "en"]
-    inherited = {k: v for k, v in os.environ.items() if k not in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS")}
-    done = subprocess.run(command, env=inherited | variables, capture_output=True, text=True, check=True)
-    return {check["item"]: check for check in json.loads(done.stdout)["checks"]}
+@pytest.fixture
+def checks_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, module.Check]]]:
+    """Examines as a process with these environment variables would; gives the checks by item."""
+    remembered = (cache.object_cache, threads.available)
+
+    def examine(**variables: str) -> dict[str, module.Check]:
+        for name in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS", "CC"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        for function in remembered:
+            function.cache_clear()
+        return {check.item: check for check in module.examine("en")}
+
+    yield examine
+    monkeypatch.undo()
+    for function in remembered:
+        function.cache_clear()
 
 
-def test_an_unusable_cache_is_told_and_is_no_obstacle(tmp_path) -> None:
+def test_an_unusable_cache_is_told_and_is_no_obstacle(checks_with, tmp_path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file, not a directory")
-    cache = in_environment(FUSELINE_CACHE_DIR=str(blocked))["cache"]
-    assert cache["state"] == "limited"
-    assert str(blocked) in cache["advice"]
+    found = checks_with(FUSELINE_CACHE_DIR=str(blocked))["cache"]
+    assert found.state == "limited"
+    assert str(blocked) in found.advice
 
 
-def test_a_working_cache_is_good_and_private(tmp_path) -> None:
-    cache = in_environment(FUSELINE_CACHE_DIR=str(tmp_path / "new"))["cache"]
-    assert cache["state"] == "good"
+def test_a_working_cache_is_good_and_private(checks_with, tmp_path) -> None:
+    found = checks_with(FUSELINE_CACHE_DIR=str(tmp_path / "new"))["cache"]
+    assert found.state == "good"
     (entry,) = (file for file in tmp_path.rglob("*") if file.is_file())
     assert entry.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cache_that_is_off_is_told() -> None:
-    assert in_environment(FUSELINE_CACHE="off")["cache"]["state"] == "limited"
+def test_a_cache_that_is_off_is_told(checks_with) -> None:
+    assert checks_with(FUSELINE_CACHE="off")["cache"].state == "limited"
 
 
-def test_a_stated_thread_count_is_shown_with_the_variable_that_states_it() -> None:
-    threads = in_environment(FUSELINE_NUM_THREADS="1")["threads"]
-    assert threads["found"].startswith("1 ")
-    assert "FUSELINE_NUM_THREADS=1" in threads["advice"]
+def test_a_stated_thread_count_is_shown_with_the_variable_that_states_it(checks_with) -> None:
+    found = checks_with(FUSELINE_NUM_THREADS="1")["threads"]
+    assert found.found.startswith("1 ")
+    assert "FUSELINE_NUM_THREADS=1" in found.advice
 
 
-def test_no_c_compiler_is_no_obstacle(tmp_path) -> None:
-    compiler = in_environment(PATH=str(tmp_path), CC="")["c_compiler"]
-    assert compiler["state"] == "limited"
-    assert "Not needed" in compiler["advice"]
+def test_no_c_compiler_is_no_obstacle(checks_with, tmp_path) -> None:
+    compiler = checks_with(PATH=str(tmp_path), CC="")["c_compiler"]
+    assert compiler.state == "limited"
+    assert "Not needed" in compiler.advice
 
 
-def test_a_c_compiler_that_cannot_be_run_is_named() -> None:
-    compiler = in_environment(CC="no-such-compiler")["c_compiler"]
-    assert compiler["state"] == "limited"
-    assert "no-such-compiler" in compiler["advice"]
+def test_a_c_compiler_that_cannot_be_run_is_named(checks_with) -> None:
+    compiler = checks_with(CC="no-such-compiler")["c_compiler"]
+    assert compiler.state == "limited"
+    assert "no-such-compiler" in compiler.advice
 
 
-def test_a_c_compiler_that_fails_is_told() -> None:
-    assert in_environment(CC="false")["c_compiler"]["state"] == "limited"
+def test_a_c_compiler_that_fails_is_told(checks_with) -> None:
+    assert checks_with(CC="false")["c_compiler"].state == "limited"
