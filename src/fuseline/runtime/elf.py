@@ -90,7 +90,8 @@ def link(data: bytes) -> Image:
     layout = _Layout(machine)
     for index, section in enumerate(sections):
         if section.flags & _SHF_ALLOC and section.size:
-            if section.flags & _SHF_WRITE or section.kind == _SHT_NOBITS:
+            written = section.flags & _SHF_WRITE and not section.name.startswith(".data.rel.ro")
+            if written or section.kind == _SHT_NOBITS:
                 raise CompilerError(f"compiled code has writable data ({section.name}); kernels must be stateless")
             content = data[section.offset : section.offset + section.size]
             layout.place[index] = layout.append(content, max(section.alignment, 1))

@@ -1,0 +1,250 @@
+"""The object cache: whatever happens to it, programs get right answers, and only this user's code is run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fuseline.runtime import cache
+from fuseline.runtime.cache import ObjectCache
+
+KEY = cache.key("a kernel")
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> ObjectCache:
+    return ObjectCache(tmp_path / "objects")
+
+
+def entry_file(objects: ObjectCache, key: str = KEY) -> Path:
+    assert objects.directory is not None
+    return objects.directory / f"{key}.flc"
+
+
+def test_what_was_stored_is_found_again_also_by_another_object(objects: ObjectCache) -> None:
+    assert objects.get(KEY) is None
+    assert objects.put(KEY, b"code")
+    assert objects.get(KEY) == b"code" == ObjectCache(objects.directory).get(KEY)
+    assert objects.get(cache.key("another")) is None
+
+
+def test_directory_and_entries_are_private_from_the_start(objects: ObjectCache) -> None:
+    objects.put(KEY, b"code")
+    assert objects.directory is not None
+    assert os.stat(objects.directory).st_mode & 0o777 == 0o700
+    assert os.stat(entry_file(objects)).st_mode & 0o777 == 0o600
+
+
+def test_a_directory_open_to_others_is_closed_before_use(objects: ObjectCache) -> None:
+    assert objects.directory is not None
+    objects.directory.mkdir(mode=0o777)
+    os.chmod(objects.directory, 0o777)
+    objects.put(KEY, b"code")
+    assert os.stat(objects.directory).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "renamed", "foreign text"])
+def test_a_damaged_entry_is_a_miss_and_can_be_replaced(objects: ObjectCache, damage: str) -> None:
+    objects.put(KEY, b"code" * 100)
+    file = entry_file(objects)
+    data = bytearray(file.read_bytes())
+    if damage == "renamed":  # a whole entry, of another key
+        objects.put(cache.key("other"), b"other code")
+        os.replace(entry_file(objects, cache.key("other")), file)
+    else:
+        data[50] ^= 1
+        file.write_bytes({"cut": data[:40], "flipped": data, "emptied": b"", "foreign text": b"hello"}[damage])
+    assert objects.get(KEY) is None
+    assert "damaged" in objects.last_problem
+    assert objects.put(KEY, b"code") and objects.get(KEY) == b"code"
+
+
+def test_a_link_or_a_file_that_others_may_write_is_not_believed(objects: ObjectCache, tmp_path: Path) -> None:
+    objects.put(KEY, b"code")
+    file = entry_file(objects)
+    os.chmod(file, 0o666)
+    assert objects.get(KEY) is None
+    os.chmod(file, 0o600)
+    assert objects.get(KEY) == b"code"
+    os.replace(file, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", file)
+    assert objects.get(KEY) is None
+
+
+def test_a_foreign_directory_is_refused(objects: ObjectCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects.put(KEY, b"code")
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert objects.get(KEY) is None
+    assert not objects.put(KEY, b"planted")
+    assert "belongs to user" in objects.last_problem
+
+
+def test_a_place_where_no_directory_can_be_is_a_miss(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for directory in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/fuseline-cache")):
+        objects = ObjectCache(directory)
+        assert objects.get(KEY) is None
+        assert not objects.put(KEY, b"code")
+        assert objects.last_problem
+        assert objects.size_bytes() == objects.clear() == 0
+
+
+@pytest.mark.parametrize("step", ["write", "replace"])
+def test_a_full_disk_leaves_no_litter_and_no_error(
+    objects: ObjectCache, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(*args: object, **named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    objects.put(cache.key("first"), b"code")
+    if step == "replace":
+        monkeypatch.setattr(os, "replace", full)
+    else:
+        monkeypatch.setattr(cache, "memoryview", full, raising=False)
+    assert not objects.put(KEY, b"code")
+    assert "No space left" in objects.last_problem
+    assert objects.directory is not None
+    assert [p.suffix for p in objects.directory.iterdir()] == [".flc"]
+
+
+def test_the_size_is_bounded_and_the_entries_used_longest_ago_go_first(tmp_path: Path) -> None:
+    objects = ObjectCache(tmp_path / "objects", limit_bytes=50_000)
+    keys = [cache.key(str(i)) for i in range(40)]
+    for age, key in enumerate(keys):
+        objects.put(key, bytes(1000))
+        os.utime(entry_file(objects, key), (age, age))
+    objects.get(keys[3])  # used now
+    for i in range(30):  # a sweep comes with every 64th write
+        objects.put(cache.key(f"more {i}"), bytes(1000))
+    assert objects.size_bytes() <= 50_000 + 64 * 1032
+    assert objects.get(keys[0]) is None
+    assert objects.get(keys[3]) is not None
+
+
+def test_files_left_by_killed_writers_are_removed_in_time(objects: ObjectCache) -> None:
+    objects.put(KEY, b"code")
+    assert objects.directory is not None
+    old, young = objects.directory / "dead.tmp", objects.directory / "alive.tmp"
+    for file in (old, young):
+        file.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    ObjectCache(objects.directory).put(cache.key("other"), b"code")
+    assert young.exists() and not old.exists()
+
+
+def test_no_directory_means_no_cache_and_clear_empties_one(objects: ObjectCache) -> None:
+    off = ObjectCache(None)
+    assert not off.put(KEY, b"code") and off.get(KEY) is None and off.clear() == 0
+    objects.put(KEY, b"code")
+    assert objects.clear() == 1 and objects.get(KEY) is None
+
+
+def test_keys_tell_lists_of_parts_apart() -> None:
+    assert cache.key("ab", "c") != cache.key("a", "bc") != cache.key("abc")
+    assert cache.key("a", b"b") == cache.key(b"a", "b")
+
+
+def test_the_fingerprint_covers_every_file_that_makes_code() -> None:
+    first = cache.generator_fingerprint()
+    file = Path(cache.__file__).parent.parent / "codegen" / "legalize.py"
+    before = os.stat(file)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    try:
+        cache.generator_fingerprint.cache_clear()
+        assert cache.generator_fingerprint() != first
+    finally:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        cache.generator_fingerprint.cache_clear()
+
+
+# ── whole processes ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+PROGRAM = """
+import sys
+import numpy as np
+from fuseline.api.kernel import compile
+x = np.linspace(-3, 3, 1001, dtype=np.float32)
+for i in map(int, sys.argv[1:]):
+    k = compile(f"out = x * {i} + {i}.5 - x")
+    assert np.array_equal(k(x), x * np.float32(i) + np.float32(i + 0.5) - x), i
+print("right")
+"""
+
+
+def start(directory: Path | str, *numbers: int, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, numbers)],
+        env={**os.environ, "FUSELINE_CACHE_DIR": str(directory), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out.strip()
+
+
+def test_eight_processes_filling_one_empty_cache_some_killed_all_others_right(tmp_path: Path) -> None:
+    order = random.Random(5)
+    processes = [start(tmp_path, 1, 2) for _ in range(8)]
+    time.sleep(0.6)
+    victims = order.sample(range(8), 3)
+    for i in victims:
+        time.sleep(order.uniform(0, 0.2))
+        processes[i].send_signal(signal.SIGKILL)
+    for i, process in enumerate(processes):
+        if i in victims:
+            process.communicate(timeout=120)
+        else:
+            assert answer(process) == "right"
+    assert answer(start(tmp_path, 1, 2)) == "right"
+    stored = ObjectCache(tmp_path / "objects")
+    assert stored.size_bytes() > 0
+
+
+def test_a_read_only_cache_directory_still_gives_answers(tmp_path: Path) -> None:
+    assert answer(start(tmp_path, 1)) == "right"
+    os.chmod(tmp_path / "objects", 0o500)
+    try:
+        assert answer(start(tmp_path, 1, 2)) == "right"
+    finally:
+        os.chmod(tmp_path / "objects", 0o700)
+
+
+def test_every_entry_damaged_still_gives_answers(tmp_path: Path) -> None:
+    assert answer(start(tmp_path, 1)) == "right"
+    for file in (tmp_path / "objects").iterdir():
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 255
+        file.write_bytes(data)
+    assert answer(start(tmp_path, 1)) == "right"
+
+
+def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:
+    assert answer(start(tmp_path, 1, FUSELINE_CACHE="off")) == "right"
+    assert not (tmp_path / "objects").exists()
+
+
+def test_a_warm_process_compiles_nothing(tmp_path: Path) -> None:
+    assert answer(start(tmp_path, 1, 2)) == "right"
+    check = PROGRAM + "\nassert 'llvmlite' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", check, "1", "2"],
+        env={**os.environ, "FUSELINE_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
