@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         VerifyError,
     )
+    from fuseline.runtime.recycle import trim
 
 __all__ = [
     "CompilerError",
@@ -66,6 +67,7 @@ __all__ = [
     "graph",
     "measure",
     "optimize",
+    "trim",
 ]
 
 _HOME = {
@@ -78,6 +80,7 @@ _HOME = {
     "evaluate": "fuseline.api.program",
     "graph": "fuseline.api.program",
     "optimize": "fuseline.api.program",
+    "trim": "fuseline.runtime.recycle",
 }
 """The module of each public name that is not an error."""
 
