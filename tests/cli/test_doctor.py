@@ -104,8 +104,10 @@ def test_an_unusable_cache_is_told_and_is_no_obstacle(checks_with, tmp_path) -> 
 def test_a_working_cache_is_good_and_private(checks_with, tmp_path) -> None:
     found = checks_with(FUSELINE_CACHE_DIR=str(tmp_path / "new"))["cache"]
     assert found.state == "good"
-    (entry,) = (file for file in tmp_path.rglob("*") if file.is_file())
-    assert entry.parent.stat().st_mode & 0o777 == 0o700
+    entries = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert entries
+    for entry in entries:
+        assert entry.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_cache_that_is_off_is_told(checks_with) -> None:
@@ -132,3 +134,12 @@ def test_a_c_compiler_that_cannot_be_run_is_named(checks_with) -> None:
 
 def test_a_c_compiler_that_fails_is_told(checks_with) -> None:
     assert checks_with(CC="false")["c_compiler"].state == "limited"
+
+
+def test_a_kernel_that_disagrees_with_numpy_is_broken(monkeypatch, capsys) -> None:
+    import fuseline
+
+    monkeypatch.setattr(fuseline, "compile", lambda _text: lambda x: x)
+    assert module.doctor(as_json=True, lang="en") == 1
+    broken = [check["item"] for check in json.loads(capsys.readouterr().out)["checks"] if check["state"] == "broken"]
+    assert broken == ["kernel"]

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
@@ -15,9 +16,9 @@ from typing import Annotated, Literal
 import typer
 
 from fuseline._version import __version__
-from fuseline.errors import CompilerError
+from fuseline.errors import CompilerError, FuselineError, UnsupportedError
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.units import format_bytes
+from fuseline.units import format_bytes, format_time
 
 State = Literal["good", "limited", "broken"]
 MARKS: dict[State, str] = {"good": "✓", "limited": "–", "broken": "✗"}
@@ -62,6 +63,7 @@ def examine(language: str) -> Iterator[Check]:
     yield _processor(language)
     yield _threads(language)
     yield _cache(language)
+    yield _kernel(language)
     yield _c_compiler(language)
 
 
@@ -133,6 +135,26 @@ def _cache(language: str) -> Check:
     if works:
         return Check("cache", found)
     return Check("cache", found, "limited", text("doctor.advice.cache_unusable", language, problem=store.last_problem))
+
+
+def _kernel(language: str) -> Check:
+    """Compiles a kernel, or takes it from the cache, and compares its results with NumPy's."""
+    try:
+        import numpy as np
+
+        import fuseline as fl
+
+        x = np.linspace(-3, 3, 1001, dtype=np.float32)
+        started = time.perf_counter()
+        result = fl.compile("x*x - 1")(x)
+    except UnsupportedError as error:
+        return Check("kernel", text("doctor.found.nothing", language), "limited", str(error))
+    except (ImportError, OSError, FuselineError) as error:
+        return Check("kernel", str(error), "broken", text("doctor.advice.kernel_fails", language))
+    if not np.array_equal(result, x * x - np.float32(1)):
+        unusable = text("doctor.found.unusable", language)
+        return Check("kernel", unusable, "broken", text("doctor.advice.kernel_wrong", language))
+    return Check("kernel", text("doctor.found.kernel", language, time=format_time(time.perf_counter() - started, 2)))
 
 
 def _c_compiler(language: str) -> Check:
