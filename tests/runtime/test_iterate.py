@@ -1,0 +1,257 @@
+"""Whole calls: any layout, any overlap, any number of operands, and the bits never depend on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from arrays import same_bits
+from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
+from fuseline.ir.build import Expr, input_node
+from fuseline.ir.dtype import F32, I8, DType
+from fuseline.ir.graph import Graph
+from fuseline.runtime import host, iterate, nest, threads
+from kernels import loop_of, multiply_add
+
+Array = NDArray[Any]
+
+
+def run(*inputs: Any, out: Array | None = None) -> Array:
+    """x*b + r over the float32 inputs."""
+    arrays = [np.asarray(a, np.float32) for a in inputs]
+    (result,) = iterate.run(multiply_add(), arrays, [out], ("x", "b", "r", "out"))
+    return result
+
+
+def numbers(shape: Sequence[int], seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(np.float32)
+
+
+# ── layouts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@st.composite
+def views(draw: st.DrawFn, shape: tuple[int, ...]) -> Array:
+    """A float32 array that broadcasts to ``shape``: some axes missing or 1, in any order, steps and directions."""
+    own = tuple(1 if draw(st.integers(0, 4)) == 0 else n for n in shape[draw(st.integers(0, len(shape))) :])
+    order = draw(st.permutations(range(len(own))))
+    steps = [draw(st.sampled_from([1, 1, 2, 3, -1, -2])) for _ in own]
+    room = [own[a] * abs(steps[a]) for a in order]
+    offset = draw(st.integers(0, 3))
+    memory = numbers((offset + math.prod(room),), draw(st.integers(0, 99)))[offset:].reshape(room)
+    return memory.transpose(np.argsort(order))[tuple(slice(None, None, s) for s in steps)][tuple(slice(n) for n in own)]
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Array]]:
+    shape = tuple(draw(st.lists(st.integers(0, 40), max_size=4)))
+    return shape, [draw(views(shape)) for _ in range(3)]
+
+
+@given(calls(), st.integers(1, 3))
+def test_any_views_of_any_shapes_give_what_numpy_gives(call: tuple[tuple[int, ...], list[Array]], count: int) -> None:
+    x, b, r = call[1]
+    with threads.limit(count):
+        assert same_bits(run(x, b, r), np.asarray(x * b + r))
+
+
+@given(calls())
+def test_a_strided_output_is_filled_and_nothing_beside_it_is_touched(call: tuple[tuple[int, ...], list[Array]]) -> None:
+    x, b, r = call[1]
+    expected = np.asarray(x * b + r)
+    memory = np.full(tuple(2 * n + 1 for n in expected.shape), 7, np.float32)
+    place = memory[(*(slice(1, None, 2) for _ in expected.shape), ...)]
+    run(x, b, r, out=place)
+    assert same_bits(place, expected)
+    place[...] = 7
+    assert np.all(memory == 7)
+
+
+@given(
+    st.integers(0, 2**32), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 2, -1, -3]), st.integers(1, 40)
+)
+def test_overlapping_output_is_as_if_all_inputs_were_read_first(
+    seed: int, start: int, shift: int, step: int, n: int
+) -> None:
+    memory = numbers((300,), seed)
+    source = slice(start, start + n)
+    places = range(start + shift, start + shift + 3 * n, abs(step))[:n]
+    work = memory.copy()
+    target = work[places.start : places[-1] + 1 : abs(step)][:: 1 if step > 0 else -1]
+    expected = memory[source] * memory[source] + memory[10 : 10 + n]
+    run(work[source], work[source], work[10 : 10 + n], out=target)
+    assert same_bits(target, expected)
+
+
+def test_a_matrix_may_be_computed_into_its_own_transpose() -> None:
+    a = numbers((70, 70))
+    work = a.copy()
+    run(work, work.T, work[0], out=work.T)
+    assert same_bits(work.T, a * a.T + a[0])
+
+
+@pytest.mark.parametrize("n", [100, 100_000])
+def test_two_outputs_may_overlap_each_other(n: int) -> None:
+    x, y = (Expr(input_node(name, F32)) for name in "xy")
+    loop = loop_of(Graph([x.node, y.node], [("s", (x + y).node), ("p", (x * y).node)]))
+    a, b = numbers((n,), 1), numbers((n,), 2)
+    work = np.zeros(n + 1, np.float32)
+    iterate.run(loop, [a, b], [work[:-1], work[1:]])
+    assert work[0] == a[0] + b[0] and same_bits(work[1:], a * b)
+
+
+def test_unaligned_and_offset_operands_work() -> None:
+    raw = np.zeros(4 * 5000 + 64, np.uint8)
+    x = numbers((5000,))
+    for offset in (1, 2, 3, 5, 17):
+        unaligned = raw[offset : offset + 20000].view(np.float32)
+        unaligned[:] = x
+        out = np.zeros(4 * 5000 + 64, np.uint8)[offset : offset + 20000].view(np.float32)
+        assert same_bits(run(unaligned, unaligned, x, out=out), x * x + x)
+
+
+def test_an_output_in_another_byte_order_or_wider_is_converted() -> None:
+    x = numbers((500,))
+    for dtype in (">f4", "f8"):
+        out = np.zeros(500, dtype)
+        run(x, x, x, out=out)
+        assert np.array_equal(out, (x * x + x).astype(dtype))
+
+
+def test_a_new_result_is_laid_out_like_the_input_of_its_shape() -> None:
+    a = numbers((60, 70, 3))
+    assert run(a, 2, 1).flags.c_contiguous
+    assert run(a.T, 2, 1).flags.f_contiguous
+    moved = a.transpose(1, 2, 0)
+    assert run(moved, 2, 1).strides == (moved * 2).strides
+
+
+# ── length, threads, streaming ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "shape, seed", [((3_000_001,), 1), ((1731, 1733), 2), ((1_000_003, 3), 3), ((7, 9, 11, 13, 50), 4)]
+)
+def test_bits_do_not_depend_on_threads_or_streaming(
+    shape: tuple[int, ...], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, b, r = numbers(shape, seed), numbers(shape[-1:], seed + 1), numbers((*shape[:-1], 1), seed + 2)
+    expected = x * b + r
+    for count in (1, 2, 3, 7):
+        for cache_bytes in (1, 1 << 40):
+            monkeypatch.setattr(host, "last_level_cache_bytes", lambda size=cache_bytes: size)
+            for offset in (0, 1, 3):
+                out = np.zeros(expected.size + 16, np.float32)[offset : offset + expected.size].reshape(shape)
+                with threads.limit(count):
+                    assert same_bits(run(x, b, r, out=out), expected), (count, cache_bytes, offset)
+
+
+def test_streaming_stores_of_narrow_and_mixed_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "last_level_cache_bytes", lambda: 1)
+    x, y = (Expr(input_node(name, F32)) for name in "xy")
+    results = [("less", x < y), ("narrow", (x * y).cast(I8)), ("wide", x - y)]
+    loop = loop_of(Graph([x.node, y.node], [(name, r.node) for name, r in results]))
+    a, b = numbers((100_003,), 1), numbers((100_003,), 2)
+    less, narrow, wide = iterate.run(loop, [a, b], [None] * 3)
+    assert same_bits(less, a < b) and same_bits(narrow, (a * b).astype(np.int8)) and same_bits(wide, a - b)
+
+
+def sum_of_bytes(d: DType = I8) -> Any:
+    x, y = (Expr(input_node(name, d)) for name in "xy")
+    return loop_of(Graph([x.node, y.node], [("s", (x + y).node)]))
+
+
+def test_strides_beyond_two_gigabytes_reach_the_right_elements() -> None:
+    far = (1 << 31) + 4096
+    memory = np.zeros(2 * far + 1, np.int8)  # pages that are not touched take no memory
+    memory[[0, far, 2 * far]] = 1, 2, 3
+    wide = as_strided(memory, (3, 70), (far, 0))
+    backwards = as_strided(memory[2 * far :], (3, 70), (-far, 0))
+    (found,) = iterate.run(sum_of_bytes(), [wide, backwards], [None])
+    assert found.tolist() == [[4] * 70, [4] * 70, [4] * 70]
+    (column,) = iterate.run(sum_of_bytes(), [as_strided(memory, (3,), (far,)), np.array(1, np.int8)], [None])
+    assert column.tolist() == [2, 3, 4]
+
+
+@pytest.mark.long
+def test_results_of_more_than_two_thousand_million_elements() -> None:
+    n = (1 << 31) + 77
+    x = as_strided(np.array([5], np.int8), (n,), (0,))
+    y = as_strided(np.array([1, 2], np.int8)[1:], (n,), (0,))
+    (found,) = iterate.run(sum_of_bytes(), [x, y], [None])
+    assert found[0] == found[-1] == found[1 << 30] == 7 and not np.any(found[-100_000:] != 7)
+
+
+# ── shapes and refusals ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0), (1, 0, 3), ()])
+def test_empty_and_zero_dimensional_calls(shape: tuple[int, ...]) -> None:
+    x = np.ones(shape, np.float32)
+    found = run(x, 2, 3)
+    assert found.shape == shape and np.all(found == 5)
+
+
+def test_any_number_of_operands() -> None:
+    names = [f"a{i}" for i in range(300)]
+    nodes = [Expr(input_node(n, F32)) for n in names]
+    total = nodes[0]
+    for x in nodes[1:]:
+        total = total + x
+    loop = loop_of(Graph([x.node for x in nodes], [("s", total.node)]))
+    arrays = [np.full((1, 50) if i % 3 else (40, 1), i, np.float32) for i in range(300)]
+    (found,) = iterate.run(loop, arrays, [None])
+    assert found.shape == (40, 50) and np.all(found == sum(range(300)))
+    (strided,) = iterate.run(loop, [np.repeat(a, 2, axis=1)[:, ::2] for a in arrays], [None])
+    assert same_bits(strided, found)
+
+
+def test_refusals_name_the_operands_and_their_shapes() -> None:
+    x = numbers((2, 3))
+    with pytest.raises(ShapeError, match=r"x of shape \(2, 3\) and r of shape \(4,\)"):
+        run(x, 1, np.ones(4))
+    with pytest.raises(ShapeError, match=r"'out' has shape \(3,\), the result has shape \(2, 3\)"):
+        run(x, 1, 1, out=np.empty(3, np.float32))
+    with pytest.raises(TypeRuleError, match="'out' has dtype int32"):
+        run(x, 1, 1, out=np.empty((2, 3), np.int32))
+    frozen = np.empty((2, 3), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ReadOnlyError, match="'out' is read-only"):
+        run(x, 1, 1, out=frozen)
+
+
+# ── the nest ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def nest_of(shape: tuple[int, ...], *arrays: Array) -> nest.Nest:
+    return nest.plan(shape, tuple(a.shape for a in arrays), tuple(a.strides for a in arrays), len(arrays) - 1)
+
+
+def test_contiguous_arrays_of_any_rank_are_one_loop() -> None:
+    a = np.zeros((3, 4, 5, 6))
+    assert nest_of(a.shape, a, a).inner == 360
+    assert nest_of(a.T.shape, a.T, a.T).outer_shape == ()
+    flipped = a[::-1, ::-1, ::-1, ::-1]
+    assert nest_of(a.shape, flipped, flipped).inner == 360
+
+
+def test_a_broadcast_row_leaves_two_loops_and_a_scalar_none() -> None:
+    a = np.zeros((3, 4, 50))
+    assert (nest_of(a.shape, a, a[0, 0], a).outer_shape, nest_of(a.shape, a, np.zeros(()), a).outer_shape) == (
+        (12,),
+        (),
+    )
+
+
+def test_a_short_innermost_axis_gives_way_to_a_long_one() -> None:
+    pixels, scale = np.zeros((10_000, 3)), np.zeros(3)
+    n = nest_of(pixels.shape, pixels, scale, pixels)
+    assert (n.outer_shape, n.inner) == ((3,), 10_000)

@@ -1,0 +1,250 @@
+"""Kernels as users call them, on good days and bad ones."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arrays import same_bits
+from fuseline.api.kernel import compile
+from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.runtime import host, jit
+
+SIZES = (1, 1000, 100_000)
+
+
+def numbers(n: int, dtype: str = "f4", seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(n).astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def affine() -> Any:
+    return compile("out = x*b + r")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Any:
+    return compile("s = x + y\np = x*y")
+
+
+# ── calling ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_by_position_by_name_and_with_out_are_the_same_call(affine: Any, n: int) -> None:
+    x, b, r = (numbers(n, seed=i) for i in range(3))
+    expected = x * b + r
+    out = np.empty_like(x)
+    assert same_bits(affine(x, b, r), expected)
+    assert same_bits(affine(x, r=r, b=b), expected)
+    assert affine(x=x, b=b, r=r, out=out) is out and same_bits(out, expected)
+    assert affine(x, b, r, out=(out,)) is out
+    assert affine(x, b, r, out=None) is not out
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_several_outputs_are_a_named_tuple_and_out_takes_a_place_or_none_for_each(pair: Any, n: int) -> None:
+    x, y = numbers(n), numbers(n, seed=1)
+    for found in (pair(x, y), pair(x, y), pair(y=y, x=x)):
+        assert found._fields == ("s", "p")
+        assert same_bits(found.s, x + y) and same_bits(found.p, x * y)
+    place = np.empty_like(x)
+    found = pair(x, y, out=(None, place))
+    assert found.p is place and same_bits(place, x * y) and same_bits(found.s, x + y)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_dtypes_of_each_call_decide_even_when_they_change_between_calls(affine: Any, n: int) -> None:
+    for dtypes in ("ddd", "fff", "fdf", "fff", "ddd", "ddf", "fff"):
+        x, b, r = (numbers(n, d, i) for i, d in enumerate(dtypes))
+        assert same_bits(affine(x, b, r), x * b + r), dtypes
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_python_numbers_lists_and_scalars_follow_numpy(affine: Any, n: int) -> None:
+    x = numbers(n)
+    assert same_bits(affine(x, 2, 0.5), x * 2 + np.float32(0.5))
+    assert same_bits(affine(x, np.float64(2), 1), x * np.float64(2) + 1)
+    assert same_bits(affine([1.0, 2.0], 3, 4), np.array([7.0, 10.0]))
+    assert affine(2.0, 3.0, 4.0) == 10.0
+    with pytest.raises(OverflowError):
+        affine(np.ones(n, np.int8), 300, np.ones(n, np.int8))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_byte_swapped_inputs_are_converted(affine: Any, n: int) -> None:
+    x = numbers(n)
+    assert same_bits(affine(x.astype(">f4"), x, x), x * x + x)
+
+
+def test_a_zero_dimensional_call_returns_a_scalar_as_numpy_does(affine: Any) -> None:
+    found = affine(np.array(2.0), np.array(3.0), np.array(1.0))
+    assert isinstance(found, np.float64) and found == 7
+    many = compile("out = " + " + ".join(f"a{i}" for i in range(70)))
+    assert isinstance(many(*[np.float32(1)] * 70), np.float32)
+
+
+def test_broadcasting_small_against_large(affine: Any) -> None:
+    column, row = numbers(900)[:, None], numbers(800, seed=1)
+    assert same_bits(affine(column, row, 1.0), column * row + np.float32(1))
+    assert same_bits(affine(column[:3], row[:2], 1.0), column[:3] * row[:2] + np.float32(1))
+
+
+def test_refusals_say_what_is_wrong(affine: Any, pair: Any) -> None:
+    x = numbers(5)
+    cases: list[tuple[Any, Any, str]] = [
+        (lambda: affine(x, x), TypeRuleError, "the input r is missing"),
+        (lambda: affine(x, x, x, x), TypeRuleError, "4 operands are given; its inputs are x, b, r"),
+        (lambda: affine(x, x, x, x=x), TypeRuleError, "x is given twice"),
+        (lambda: affine(x, x, z=x), TypeRuleError, "there is no input z"),
+        (lambda: affine(x, x, numbers(4)), ShapeError, r"x of shape \(5,\) and r of shape \(4,\)"),
+        (lambda: affine(x, x, "text"), TypeRuleError, "the input r has dtype"),
+        (lambda: affine(x, x, x, out=[1, 2]), TypeRuleError, "output 'out' must be an array, not list"),
+        (lambda: pair(x, x, out=x), ShapeError, "out has 1 arrays and kernel has 2 outputs: s, p"),
+        (lambda: affine(x.astype(np.complex64), x, x), TypeRuleError, "complex64"),
+    ]
+    for call, error, message in cases:
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_nothing_of_the_caller_is_kept_alive(affine: Any) -> None:
+    class Tracked(np.ndarray):
+        pass
+
+    for n in SIZES:
+        x, out = numbers(n).view(Tracked), np.empty(n, np.float32).view(Tracked)
+        plain = numbers(n)
+        gone = [weakref.ref(a) for a in (x, out, plain)]
+        affine(x, plain, 1.0)
+        affine(plain, plain, plain, out=out)
+        del x, out, plain
+        gc.collect()
+        assert [g() for g in gone] == [None] * 3
+
+
+def test_a_kernel_is_pickled_as_its_program(affine: Any, tmp_path: Path) -> None:
+    x = numbers(50)
+    again = pickle.loads(pickle.dumps(affine))  # noqa: S301 - our own bytes
+    assert same_bits(again(x, x, x), affine(x, x, x)) and again.inputs == affine.inputs
+    (tmp_path / "kernel").write_bytes(pickle.dumps(affine))
+    code = "import pickle, sys, numpy; print(pickle.load(open(sys.argv[1], 'rb'))(numpy.float32(2), 3, 4))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "kernel")], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) == 10
+
+
+# ── bad days ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def resident_kib() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise AssertionError("no resident size")
+
+
+def mappings() -> int:
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_many_kernels_in_one_process_leave_nothing_behind() -> None:
+    x = numbers(40)
+
+    def some(count: int, start: int) -> None:
+        for i in range(start, start + count):
+            assert same_bits(compile(f"out = x*{i} + {i}")(x), x * np.float32(i) + np.float32(i))
+        gc.collect()
+
+    some(30, 0)
+    before, memory = mappings(), resident_kib()
+    some(120, 100)
+    assert mappings() < before + 30
+    assert resident_kib() - memory < 60_000
+
+
+@pytest.mark.long
+def test_a_thousand_kernels_alive_at_once_all_answer() -> None:
+    x = numbers(40)
+    kernels = [compile(f"out = x*{i} + {i}") for i in range(1000)]
+    for turn in range(2):
+        for i, k in enumerate(kernels):
+            assert same_bits(k(x), x * np.float32(i) + np.float32(i)), turn
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+from fuseline.api.kernel import compile
+from numpy.lib.stride_tricks import as_strided
+what = sys.argv[1]
+if what == "call":
+    k = compile("out = x + y")
+    k(np.ones(3, np.int8), np.ones(3, np.int8))
+    big = as_strided(np.ones(1, np.int8), (1 << 40,), (0,))
+    work = lambda: k(big[: 1 << 31], big[: 1 << 31])
+    delay = 0.2
+else:
+    terms = " + ".join(f"x*{i}" for i in range(3000))
+    k = compile("out = " + terms)
+    work = lambda: k(np.ones(3, np.float32))
+    delay = 0.5
+threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.perf_counter()
+try:
+    work()
+    while True:
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+k2 = compile("out = x + 1")
+assert k2(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+print("alive")
+"""
+
+
+@pytest.mark.parametrize("what", ["call", "compile"])
+def test_ctrl_c_during_a_call_and_during_a_compilation_is_an_ordinary_interrupt(what: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, what],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "FUSELINE_CACHE": "off"},
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    assert done.stdout.split() == ["interrupted", "alive"]
+
+
+def test_a_plainer_processor_gives_the_same_bits(tmp_path: Path) -> None:
+    code = """
+import sys, numpy as np
+from fuseline.api.kernel import compile
+x = np.random.default_rng(0).standard_normal(3000).astype(np.float32) * 8
+k = compile("out = fma(x, x, 0.1) * floor(x) / (x*x + 1) + where(x > 0, maximum(x, 0.25), sqrt(-x))")
+y = k(x)
+h = compile("out = f16(x)*y")(x.astype(np.float16), x)
+np.save(sys.argv[1], np.concatenate([y, h.astype(np.float32)]))
+"""
+    results = []
+    for i, name in enumerate(["native", "x86-64"] if os.uname().machine == "x86_64" else ["native", "aarch64"]):
+        environment = {**os.environ, "FUSELINE_TARGET": name}
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / f"{i}.npy")], env=environment, check=True)
+        results.append(np.load(tmp_path / f"{i}.npy"))
+    assert same_bits(*results)
+
+
+def test_assembly_of_this_machine_can_be_read(affine: Any) -> None:
+    assert "body" in affine.emit("asm") and "define void @body" in affine.emit("llvm")
+    assert "ret" in jit.assembly(affine.emit("llvm"), host.host_target())

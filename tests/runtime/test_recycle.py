@@ -1,0 +1,99 @@
+"""Recycled memory: reused only when nobody can see it any more, bounded, and given back on request."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from fuseline.runtime import recycle
+
+F32 = np.dtype(np.float32)
+SHAPE = (600, 700)
+
+
+@pytest.fixture(autouse=True)
+def nothing_idle() -> Iterator[None]:
+    recycle.trim()
+    yield
+    recycle.trim()
+
+
+def test_memory_comes_back_when_the_last_view_of_it_dies() -> None:
+    first = recycle.empty(SHAPE, F32)
+    address, view = first.ctypes.data, first[5:, ::2].T
+    del first
+    gc.collect()
+    other = recycle.empty(SHAPE, F32)
+    assert other.ctypes.data != address and recycle.idle_bytes() == 0
+    del view
+    gc.collect()
+    assert recycle.idle_bytes() > 0
+    assert recycle.empty(SHAPE, F32).ctypes.data == address
+
+
+def test_results_are_aligned_writable_and_of_the_layout_asked_for() -> None:
+    for axes in (None, (1, 0), (0, 1)):
+        a = recycle.empty(SHAPE, F32, axes)
+        assert a.shape == SHAPE and a.flags.writeable and a.ctypes.data % 64 == 0
+        assert a.flags.f_contiguous if axes == (1, 0) else a.flags.c_contiguous
+        a[...] = 1
+
+
+def test_a_block_serves_a_request_of_nearly_its_size_and_no_other() -> None:
+    block = recycle.empty((1 << 20,), F32)
+    address = block.ctypes.data
+    del block
+    assert recycle.empty((1 << 21,), F32).ctypes.data != address
+    assert recycle.empty((1 << 19,), F32).ctypes.data != address
+    assert recycle.empty(((1 << 20) - 1000,), F32).ctypes.data == address
+
+
+def test_idle_memory_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recycle, "bound_bytes", lambda: 10 << 20)
+    arrays = [recycle.empty(((2 + i) << 18,), F32) for i in range(6)]
+    del arrays[:]
+    gc.collect()
+    assert 0 < recycle.idle_bytes() <= 10 << 20
+
+
+def test_trim_returns_everything_that_is_idle_and_nothing_in_use() -> None:
+    kept, dropped = recycle.empty(SHAPE, F32), recycle.empty(SHAPE, F32)
+    kept[...] = 3
+    del dropped
+    gc.collect()
+    assert recycle.trim() >= 600 * 700 * 4 and recycle.idle_bytes() == 0 and recycle.trim() == 0
+    assert np.all(kept == 3)
+
+
+def test_the_store_can_be_turned_off() -> None:
+    code = (
+        "import numpy as np; from fuseline.runtime import recycle; "
+        "a = recycle.empty((1 << 20,), np.dtype('f4')); assert a.base is None; del a; print(recycle.idle_bytes())"
+    )
+    environment = {**os.environ, "FUSELINE_RECYCLE_BYTES": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
+
+
+def test_small_arrays_are_numpys_own() -> None:
+    assert recycle.empty((10, 10), F32).base is None
+
+
+def test_threads_never_share_a_block() -> None:
+    def work(seed: int) -> bool:
+        for _ in range(40):
+            a = recycle.empty(SHAPE, F32)
+            a[...] = seed
+            if not np.all(a == seed):
+                return False
+        return True
+
+    with ThreadPoolExecutor(8) as executor:
+        assert all(executor.map(work, range(8)))

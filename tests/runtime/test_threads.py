@@ -1,0 +1,177 @@
+"""Threads: how many there are, that they never change an answer, and that forks and crowds do them no harm."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arrays import same_bits
+from fuseline.api.kernel import compile
+from fuseline.errors import LimitError
+from fuseline.runtime import iterate, threads
+from kernels import multiply_add
+
+LARGE = 400_000
+
+
+def large_call(seed: int) -> tuple[Any, Any]:
+    generator = np.random.default_rng(seed)
+    x, b, r = (generator.standard_normal(LARGE).astype(np.float32) for _ in range(3))
+    (found,) = iterate.run(multiply_add(), [x, b, r], [None])
+    return found, x * b + r
+
+
+# ── how many ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_in_a_process(**environment: str) -> int:
+    code = "from fuseline.runtime import threads; print(threads.available())"
+    clean = {k: v for k, v in os.environ.items() if k not in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, check=True)
+    return int(done.stdout)
+
+
+def test_the_environment_decides_before_the_machine() -> None:
+    assert count_in_a_process(FUSELINE_NUM_THREADS="3", OMP_NUM_THREADS="5") == 3
+    assert count_in_a_process(OMP_NUM_THREADS="5,2") == 5
+    assert 1 <= count_in_a_process(FUSELINE_NUM_THREADS="0") <= threads.affinity()
+
+
+def test_affinity_and_quota_bound_the_count(tmp_path: Path) -> None:
+    assert threads.affinity() >= 1
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/user.slice/job\n5:cpu,cpuacct:/batch\n")
+    assert threads.quota(tmp_path, membership) is None
+    job = tmp_path / "user.slice" / "job"
+    job.mkdir(parents=True)
+    (job / "cpu.max").write_text("max 100000\n")
+    assert threads.quota(tmp_path, membership) is None
+    (job.parent / "cpu.max").write_text("250000 100000\n")
+    assert threads.quota(tmp_path, membership) == 3
+    old = tmp_path / "cpu" / "batch"
+    old.mkdir(parents=True)
+    (old / "cpu.cfs_quota_us").write_text("-1\n")
+    (old / "cpu.cfs_period_us").write_text("100000\n")
+    assert threads.quota(tmp_path, membership) == 3
+    (old / "cpu.cfs_quota_us").write_text("50000\n")
+    assert threads.quota(tmp_path, membership) == 1
+
+
+def test_a_limit_holds_inside_its_block_and_its_thread_only() -> None:
+    before = threads.thread_count()
+    with threads.limit(5):
+        with threads.limit(2):
+            assert threads.thread_count() == 2
+        assert threads.thread_count() == 5
+        with ThreadPoolExecutor(1) as executor:
+            assert executor.submit(threads.thread_count).result() == before
+    assert threads.thread_count() == before
+    for wrong in (0, -1, threads.THREAD_LIMIT + 1):
+        with pytest.raises(LimitError), threads.limit(wrong):
+            pass
+
+
+# ── crowds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_large_calls_from_many_threads_at_once_are_all_right() -> None:
+    def work(seed: int) -> bool:
+        with threads.limit(3):
+            return all(same_bits(*large_call(seed * 100 + i)) for i in range(8))
+
+    with ThreadPoolExecutor(8) as executor:
+        assert all(executor.map(work, range(8)))
+
+
+def test_small_calls_of_many_kernels_from_many_threads_are_all_right() -> None:
+    kernels = [compile(f"out = x * {i} + y") for i in range(6)]
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        for turn in range(300):
+            i = (seed + turn) % len(kernels)
+            x, y = (generator.standard_normal(1 + turn % 90).astype("f4" if turn % 3 else "f8") for _ in range(2))
+            if not same_bits(kernels[i](x, y), x * x.dtype.type(i) + y):
+                wrong.append(i)
+
+    crowd = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for t in crowd:
+        t.start()
+    for t in crowd:
+        t.join()
+    assert not wrong
+
+
+def test_many_threads_may_ask_for_the_first_compilation_together() -> None:
+    k = compile("out = (x + 3) * y - 0.125")
+    gate = threading.Barrier(8)
+    x = np.linspace(0, 1, 77, dtype=np.float32)
+
+    def work(_: int) -> Any:
+        gate.wait()
+        return k(x, x)
+
+    with ThreadPoolExecutor(8) as executor:
+        results = list(executor.map(work, range(8)))
+    assert all(same_bits(r, (x + np.float32(3)) * x - np.float32(0.125)) for r in results)
+
+
+# ── forks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _in_a_child(queue: Any, seed: int) -> None:
+    with threads.limit(3):
+        queue.put(same_bits(*large_call(seed)) and same_bits(*large_call(seed + 1)))
+
+
+def test_a_forked_child_computes_with_its_own_threads() -> None:
+    with threads.limit(3):
+        assert same_bits(*large_call(0))
+        fork = multiprocessing.get_context("fork")
+        queue = fork.Queue()
+        children = [fork.Process(target=_in_a_child, args=(queue, seed)) for seed in range(3)]
+        for child in children:
+            child.start()
+        answers = [queue.get(timeout=60) for _ in children]
+        for child in children:
+            child.join(60)
+        assert answers == [True] * 3 and all(child.exitcode == 0 for child in children)
+        assert same_bits(*large_call(9))
+
+
+def test_forks_while_other_threads_are_inside_large_calls() -> None:
+    stop = threading.Event()
+    wrong: list[bool] = []
+
+    def busy() -> None:
+        with threads.limit(3):
+            while not stop.is_set():
+                if not same_bits(*large_call(1)):
+                    wrong.append(True)
+
+    crowd = [threading.Thread(target=busy) for _ in range(2)]
+    for t in crowd:
+        t.start()
+    try:
+        fork = multiprocessing.get_context("fork")
+        for seed in range(6):
+            queue = fork.SimpleQueue()
+            child = fork.Process(target=_in_a_child, args=(queue, seed))
+            child.start()
+            child.join(60)
+            assert child.exitcode == 0 and queue.get()
+    finally:
+        stop.set()
+        for t in crowd:
+            t.join()
+    assert not wrong
