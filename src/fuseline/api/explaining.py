@@ -112,13 +112,19 @@ def dataflow(g: Graph, source: str) -> Dataflow:
         users = g.users[node]
         last = None if node in outputs or not users else g.number[users[-1]]
         args = tuple(_operand(g, a) for a in node.args)
-        rows.append(Instruction(number, g.label(node), node.op, args, g.levels[node], len(users), last))
+        rows.append(Instruction(number, _name(g, node), node.op, args, g.levels[node], len(users), last))
     widest = max(Counter(g.levels.values()).values(), default=0)
     return Dataflow(source, print_graph(g), tuple(rows), g.depth, widest)
 
 
 def _operand(g: Graph, node: Node) -> str:
-    return const_text(node) if node.op == "const" else g.label(node)
+    return const_text(node) if node.op == "const" else _name(g, node)
+
+
+def _name(g: Graph, node: Node) -> str:
+    """The source's name of a value, or its number as ``%3``, which no number of the program looks like."""
+    label = g.label(node)
+    return f"%{label}" if label.isdecimal() else label
 
 
 # ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,16 +190,14 @@ def primitive_instructions(g: Graph) -> int:
 
 def memory(g: Graph, sizes: Sizes) -> Memory:
     """Buffers of the unfused program, in program order and in the order that needs the fewest bytes."""
-    from ..plan.order import order_for_least_memory
+    from ..plan.order import plan_for_least_memory
 
-    naive = [int(sizes.bytes_of(n)) for n in g.nodes]
-    in_order = assign_buffers(g, sizes.bytes_of)
-    best = assign_buffers(g, sizes.bytes_of, order_for_least_memory(g, sizes.bytes_of))
-    if (best.total_bytes, best.buffer_count) > (in_order.total_bytes, in_order.buffer_count):
-        best = in_order
+    bytes_of = {n: int(sizes.bytes_of(n)) for n in g.nodes}
+    in_order = assign_buffers(g, bytes_of.__getitem__)
+    best = plan_for_least_memory(g, bytes_of.__getitem__)
     return Memory(
         naive_buffers=len(g.nodes),
-        naive_bytes=sum(naive),
+        naive_bytes=sum(bytes_of.values()),
         planned_buffers=in_order.buffer_count,
         planned_bytes=in_order.total_bytes,
         best_order_buffers=best.buffer_count,
@@ -207,6 +211,6 @@ def memory(g: Graph, sizes: Sizes) -> Memory:
 
 def _placed(g: Graph, plan: BufferPlan) -> tuple[Placed, ...]:
     return tuple(
-        Placed(g.number[a.value], g.label(a.value), a.buffer, a.in_place, a.first, a.last, a.size_bytes)
+        Placed(g.number[a.value], _name(g, a.value), a.buffer, a.in_place, a.first, a.last, a.size_bytes)
         for a in plan.assignments
     )

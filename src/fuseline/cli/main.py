@@ -29,6 +29,9 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 COMMANDS = {
+    "explain": "Explain a program: dataflow, traffic, memory, and measurements.",
+    "bench": "Measure a program on this machine.",
+    "emit": "Write a program as NumPy, C, LLVM or other text.",
     "doctor": "Check what fuseline finds on this machine.",
 }
 """The commands and what ``fuseline --help`` says of each, in the order in which it lists them."""

@@ -7,7 +7,7 @@ Work is the textbook count, one FLOP an instruction and element. Sizes may be in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,13 +32,17 @@ class Sizes:
 
     names: Mapping[str, Any]
     default: Shape | None = None
+    _counted: dict[Shape, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def elements(self, node: Node) -> Amount:
         """Elements of a value."""
         shape = node.tensor.shape if node.tensor.shape is not None else self.default
         if shape is None:
             raise UnknownNameError("the arrays have no shape; give one")
-        return evaluate_count(shape, self.names)
+        count = self._counted.get(shape)
+        if count is None:
+            count = self._counted[shape] = evaluate_count(shape, self.names)
+        return count
 
     def bytes_of(self, node: Node) -> Amount:
         """Bytes of a value as it is stored."""

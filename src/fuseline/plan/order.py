@@ -15,6 +15,11 @@ from .buffers import BufferPlan, SizeOf, assign_buffers
 
 def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
     """The candidate order whose greedy buffers take the fewest bytes, then the fewest buffers."""
+    return plan_for_least_memory(graph, size_of).order
+
+
+def plan_for_least_memory(graph: Graph, size_of: SizeOf) -> BufferPlan:
+    """The buffers of that order; program order is preferred where nothing needs less."""
     need = _memory_needs(graph, size_of)
     candidates = [
         graph.nodes,
@@ -25,7 +30,7 @@ def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
     def cost(plan: BufferPlan) -> tuple[int, int, int]:
         return plan.total_bytes, plan.buffer_count, plan.most_alive
 
-    return min((assign_buffers(graph, size_of, order) for order in candidates), key=cost).order
+    return min((assign_buffers(graph, size_of, order) for order in candidates), key=cost)
 
 
 def _memory_needs(graph: Graph, size_of: SizeOf) -> Mapping[Node, int]:

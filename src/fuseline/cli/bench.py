@@ -1,0 +1,56 @@
+"""``fuseline bench``: a program measured on this host, NumPy, C and the compiled kernel side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fuseline.cli.programs import (
+    JsonOption,
+    LangOption,
+    OutputsOption,
+    ProgramArgument,
+    QuickOption,
+    SizeOption,
+    measured_rows,
+    parse_names,
+    parse_sizes,
+    read_program,
+)
+from fuseline.report.catalogue import resolve_language
+
+
+def bench(
+    program: ProgramArgument,
+    n: Annotated[
+        str, typer.Option("--n", metavar="COUNT", help="Elements of each array that is not declared.")
+    ] = "2^24",
+    size: SizeOption = None,
+    dtype: Annotated[str, typer.Option(help="Dtype of arrays that are not declared.")] = "f32",
+    threads: Annotated[
+        str | None, typer.Option(metavar="COUNTS", help="Thread counts, as 1,4; one and all unless given.")
+    ] = None,
+    outputs: OutputsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Measure a program on this host: NumPy, fused C loops and the compiled kernel, beside a copy of the same arrays.
+
+    PROGRAM is a formula, a file, or - for standard input. Arrays hold seeded normals.
+    """
+    language = resolve_language(lang)
+    source = read_program(program)
+    sizes, names = parse_sizes(size), parse_names(outputs)
+    rows = measured_rows(source, n, dtype, threads, names, sizes, quick)
+    if as_json:
+        from fuseline.report.json_text import print_json
+
+        print_json({"measured": [row.to_dict() for row in rows]})
+        return
+    from fuseline.api.program import graph, optimize
+    from fuseline.report.explain_document import bench_document
+    from fuseline.report.terminal import print_document
+
+    print_document(bench_document(optimize(graph(source, dtype, names)), rows, source, language))

@@ -1,0 +1,70 @@
+"""``fuseline explain``: what a program computes, moves and keeps on a machine, and what this host makes of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fuseline.cli.programs import (
+    JsonOption,
+    LangOption,
+    OutputsOption,
+    ProgramArgument,
+    QuickOption,
+    SizeOption,
+    measured_rows,
+    parse_names,
+    parse_sizes,
+    read_program,
+)
+from fuseline.report.catalogue import resolve_language
+
+
+def explain(
+    program: ProgramArgument,
+    shape: Annotated[
+        str | None, typer.Option(metavar="SIZES", help="Shape of arrays that are not declared (4096x14336).")
+    ] = None,
+    size: SizeOption = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Dtype of arrays that are not declared (bf16; f32 where measured).")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="The machine: see fuseline device list, or host once probed.")
+    ] = "h100-sxm",
+    device_file: Annotated[list[str] | None, typer.Option(metavar="FILE", help="A file with further machines.")] = None,
+    outputs: OutputsOption = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure on this host as well.")] = False,
+    quick: QuickOption = False,
+    n: Annotated[
+        str | None, typer.Option("--n", metavar="COUNT", help="Elements of each measured array (2^24).")
+    ] = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Explain a program: its dataflow, its traffic fused and unfused, the memory it needs, and measurements.
+
+    PROGRAM is a formula such as "h = x + b; out = h*tanh(h)", a file, or - for standard input. Put -- before a formula
+    that begins with a minus. Nothing runs unless --measure (or --quick or --n) is given.
+    """
+    language = resolve_language(lang)
+    source = read_program(program)
+    sizes, names = parse_sizes(size), parse_names(outputs)
+    from fuseline.api.explaining import DEFAULT_DTYPE
+    from fuseline.api.explaining import explain as explained
+    from fuseline.machine.database import device as find_device
+
+    machine = find_device(device, device_file or ())
+    found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
+    if measure or quick or n is not None:
+        found = found.with_measurements(measured_rows(source, n, dtype, None, names, sizes, quick))
+    if as_json:
+        from fuseline.report.json_text import print_json
+
+        print_json(found.to_dict())
+        return
+    from fuseline.report.explain_document import explain_document
+    from fuseline.report.terminal import print_document
+
+    print_document(explain_document(found, language))

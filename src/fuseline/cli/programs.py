@@ -1,0 +1,131 @@
+"""What the commands on programs share: reading PROGRAM (a formula, a file or standard input), sizes and names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from fuseline.errors import DataFileError, LimitError, UnitError
+
+if TYPE_CHECKING:
+    from fuseline.api.explanation import Measured
+
+MAX_TEXT_BYTES = 16 * 2**20
+MAX_THREADS = 4096
+
+ProgramArgument = Annotated[
+    str,
+    typer.Argument(metavar="PROGRAM", help="A formula, a file (any existing one, or *.fl), or - for standard input."),
+]
+SizeOption = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="NAME=COUNT", help="A named size of declared arrays, as T=4096; repeatable."),
+]
+OutputsOption = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Names to return, as y,z; else those that nothing reads.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
+LangOption = Annotated[
+    str | None, typer.Option(metavar="en|zh", help="Language of the report; the locale's unless given.")
+]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Measure arrays 16 times smaller.")]
+
+
+def read_program(argument: str) -> str:
+    """The text of a program given as formula, file or ``-``.
+
+    What names an existing file, or ends in ``.fl``, is a file. Raises `OSError` for a file that cannot be read,
+    `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB.
+    """
+    if argument == "-":
+        return _text(sys.stdin.buffer, "standard input")
+    if argument.endswith(".fl") or os.path.isfile(argument):
+        with open(argument, "rb") as file:
+            return _text(file, argument)
+    return argument
+
+
+def _text(stream: BinaryIO, name: str) -> str:
+    content = stream.read(MAX_TEXT_BYTES + 4)
+    if len(content) > MAX_TEXT_BYTES:
+        raise LimitError(f"{name}: a program has at most {MAX_TEXT_BYTES // 2**20} MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataFileError(f"{name}: not UTF-8 text (byte {error.start})") from None
+
+
+def parse_sizes(pairs: Sequence[str] | None) -> dict[str, int]:
+    """``["T=4096", "D=2^14"]`` as a dict; raises `UnitError` for anything else."""
+    from fuseline.units import parse_count
+
+    sizes: dict[str, int] = {}
+    for pair in pairs or ():
+        name, mark, count = pair.partition("=")
+        if not mark or not name.strip().isidentifier():
+            raise UnitError(f"a size is written NAME=COUNT, as T=4096, not {pair!r}")
+        if name.strip() in sizes:
+            raise UnitError(f"the size {name.strip()} is given twice")
+        sizes[name.strip()] = parse_count(count)
+    return sizes
+
+
+def parse_names(names: str | None) -> list[str] | None:
+    """``"y, z"`` as a list; None where nothing is given."""
+    if names is None:
+        return None
+    return [name for name in (part.strip() for part in names.split(",")) if name]
+
+
+def measured_rows(
+    source: str,
+    n: str | None,
+    dtype: str | None,
+    threads: str | None,
+    outputs: list[str] | None,
+    sizes: dict[str, int],
+    quick: bool,
+) -> tuple[Measured, ...]:
+    """Measure a program; on a terminal, standard error names the step that runs."""
+    from fuseline.api.measuring import DEFAULT_N, measure
+    from fuseline.units import parse_count
+
+    count = DEFAULT_N if n is None else parse_count(n)
+    if count < 1:
+        raise UnitError("measuring needs at least one element")
+    counts = None if threads is None else [parse_count(part) for part in threads.split(",")]
+    if counts is not None and not all(1 <= c <= MAX_THREADS for c in counts):
+        raise UnitError(f"a thread count is 1 to {MAX_THREADS}, not {threads}")
+    with _Progress() as progress:
+        return measure(
+            source,
+            n=count,
+            dtype=dtype or "f32",
+            outputs=outputs,
+            sizes=sizes or None,
+            thread_counts=counts,
+            quick=quick,
+            progress=progress.show,
+        )
+
+
+class _Progress:
+    """One line on standard error that is overwritten by each step and gone in the end."""
+
+    def __init__(self) -> None:
+        self.on = sys.stderr is not None and sys.stderr.isatty()
+
+    def show(self, step: str) -> None:
+        if self.on:
+            print(f"\r\x1b[Kfuseline: {step} …", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.on:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,439 @@
+"""`explain` and `bench` as documents: which tables and facts a reader sees, in which order and in which words.
+
+Long programs are shortened in the middle; everything is in `Explanation.to_dict`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fuseline.api.explanation import Dataflow, Explanation, Measured, Placed, PlanTraffic, Traffic
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
+from fuseline.ir.size import Shape
+from fuseline.ir.text import const_text
+from fuseline.ops import OPERATIONS
+from fuseline.report.catalogue import resolve_language, text, topic_texts
+from fuseline.report.document import (
+    Bar,
+    Bars,
+    Block,
+    Cells,
+    Code,
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Gap,
+    Remarks,
+    Row,
+    Section,
+    Table,
+    head_and_tail,
+)
+from fuseline.report.remarks import (
+    Remark,
+    called_functions,
+    dataflow_remarks,
+    implementation_name,
+    measured_remarks,
+    memory_remarks,
+    number,
+    ratio,
+    shown_name,
+    traffic_remarks,
+)
+from fuseline.units import Quantity, SourceKind, format_bytes, format_number, format_percent, format_rate, format_time
+
+HEAD_ROWS, TAIL_ROWS = 24, 8
+"""Rows of a long table that are shown before and after the gap."""
+HEAD_LINES, TAIL_LINES = 24, 6
+"""The same for lines of code."""
+MAX_LINE_CHARACTERS = 400
+
+Formatter = Callable[[Any], str]
+
+
+def explain_document(e: Explanation, lang: str | None = None) -> Document:
+    """The report on a program; the fourth section is there where something was measured."""
+    language = resolve_language(lang)
+    facts = {"count": number(len(e.dataflow.instructions)), "dtype": e.dtype, "shape": arrays_text(e)}
+    sections = [_dataflow(e, language), _traffic(e, language), _memory(e, language)]
+    if e.measured:
+        title = text("explain.section.measured", language)
+        sections.append(_measured(e.measured, e.graph, title, language))
+    return Document(text("explain.title", language, **facts, device=e.device.title), tuple(sections), language)
+
+
+def bench_document(graph: Graph, rows: Sequence[Measured], source: str, lang: str | None = None) -> Document:
+    """The report on measurements alone."""
+    language = resolve_language(lang)
+    section = _measured(rows, graph, text("explain.section.measured_alone", language), language)
+    program = [_source(source, language)] if source else []
+    section = Section(section.title, (*program, *section.blocks))
+    title = text("explain.bench_title", language, count=number(len(graph.nodes)))
+    return Document(title, (section,), language)
+
+
+def arrays_text(e: Explanation) -> str:
+    """The shape of undeclared arrays as 4096×14336, or the sizes of declared ones."""
+    declared = [n for n in e.graph.inputs if n.tensor.shape is not None and n.tensor.shape != e.shape]
+    named = [f"{name}={value}" for name, value in e.sizes.items()]
+    if declared and len(declared) == len(e.graph.inputs) and named:
+        return " ".join(named)
+    return " ".join([shape_name(e.shape or ()), *named])
+
+
+def shape_name(shape: Shape) -> str:
+    """``4096×14336``; ``()`` for a scalar."""
+    return "×".join(map(str, shape)) or "()"
+
+
+def _remarks(found: Sequence[Remark], language: str) -> Remarks:
+    return Remarks(tuple(remark.text(language) for remark in found))
+
+
+# ── dataflow ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dataflow(e: Explanation, language: str) -> Section:
+    flow = e.dataflow
+    blocks: list[Block] = [_source(flow.source, language)] if flow.source.strip() else []
+    blocks.append(_optimized(flow.text, language))
+    if flow.instructions:
+        blocks += [_instructions(e, language), _dataflow_facts(flow, language)]
+    blocks.append(_remarks(dataflow_remarks(e), language))
+    return Section(text("explain.section.dataflow", language), tuple(blocks))
+
+
+def _source(source: str, language: str) -> Code:
+    lines = [part for line in source.strip().splitlines() for part in _statements(line)]
+    return Code(_shortened(lines, language), text("explain.code.source", language), fold=True)
+
+
+def _statements(line: str) -> list[str]:
+    """The statements of a line, each on its own; a comment stays with the last one."""
+    code, mark, comment = line.partition("#")
+    parts = [part.strip() for part in code.split(";")] if ";" in code else [code.rstrip()]
+    parts = [part for part in parts if part]
+    if mark:
+        parts[-1:] = [" ".join([*parts[-1:], mark + comment.rstrip()])]
+    return parts
+
+
+def _optimized(graph_text: str, language: str) -> Code:
+    return Code(_shortened(graph_text.splitlines(), language), text("explain.code.optimized", language))
+
+
+def _shortened(lines: Sequence[str], language: str) -> tuple[str, ...]:
+    head, hidden, tail = head_and_tail(lines, HEAD_LINES, TAIL_LINES)
+    shown = [_short_line(line, language) for line in head]
+    if hidden:
+        shown.append(text("explain.code.lines_left_out", language, count=number(hidden)))
+    return (*shown, *(_short_line(line, language) for line in tail))
+
+
+def _short_line(line: str, language: str) -> str:
+    if len(line) <= MAX_LINE_CHARACTERS:
+        return line
+    head, tail = line[: MAX_LINE_CHARACTERS * 2 // 3], line[-MAX_LINE_CHARACTERS // 3 :]
+    hidden = number(len(line) - len(head) - len(tail))
+    return f"{head} {text('explain.code.characters_left_out', language, count=hidden)} {tail}"
+
+
+def _instructions(e: Explanation, language: str) -> Table:
+    columns = (
+        Column(_label("dataflow.number", language), numeric=True, tone="faint"),
+        Column(_label("dataflow.value", language), flexible=True, tone="strong"),
+        Column(_label("dataflow.operation", language), flexible=True),
+        Column(_label("dataflow.level", language), numeric=True),
+        Column(_label("dataflow.users", language), numeric=True),
+        Column(_label("dataflow.last_use", language), numeric=True),
+    )
+    output = _label("dataflow.output", language)
+    head, hidden, tail = head_and_tail(e.dataflow.instructions, HEAD_ROWS, TAIL_ROWS)
+    rows: list[Row] = []
+    for part in (head, tail):
+        for i in part:
+            operation = operation_text(e.graph, e.graph.nodes[i.number])
+            last = output if i.last_use is None else str(i.last_use)
+            value = shown_name(e.graph, i.number)
+            rows.append(Cells((str(i.number), value, operation, str(i.level), str(i.users), last)))
+        if part is head and hidden:
+            rows.append(Gap(text("explain.gap.instructions", language, count=number(hidden))))
+    return Table(columns, tuple(rows))
+
+
+_OPTION_NAMES = {"axes": "axis"}
+
+
+def operation_text(graph: Graph, node: Node) -> str:
+    """An instruction as a formula would spell it: ``x + b``, ``tanh(%5)``, ``max(x, axis=-1)``."""
+    operands = [_operand_text(graph, a) for a in node.args]
+    row = OPERATIONS[node.op]
+    if node.op in ("cast", "bitcast", "lookup"):
+        name = node.dtype.name if node.op == "cast" else f"{node.op}_{node.dtype.name}"
+        return f"{name}({', '.join(operands)})"
+    if row.infix and len(operands) == 2:
+        return f"{operands[0]} {row.infix} {operands[1]}"
+    if node.op == "neg":
+        return f"-{operands[0]}"
+    options = [
+        f"{_OPTION_NAMES.get(key, key)}={_option_text(value)}"
+        for key, value in node.attrs
+        if key not in ("dtype", "body") and value not in (None, False)
+    ]
+    return f"{row.spellings[0] if row.spellings else node.op}({', '.join([*operands, *options])})"
+
+
+def _operand_text(graph: Graph, node: Node) -> str:
+    if node.op == "const":
+        return const_text(node)
+    return str(node.attr("name")) if node.op == "input" else shown_name(graph, graph.number[node])
+
+
+def _option_text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _dataflow_facts(flow: Dataflow, language: str) -> Facts:
+    values = {"count": len(flow.instructions), "depth": flow.depth, "widest": flow.widest_level}
+    return Facts(tuple(_fact(f"dataflow.{key}", number(value), language) for key, value in values.items()))
+
+
+def _label(key: str, language: str) -> str:
+    return text(f"explain.{key}", language)
+
+
+def _fact(key: str, value: str, language: str) -> Fact:
+    return Fact(_label(key, language), value, _label(f"{key}_note", language))
+
+
+# ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _traffic(e: Explanation, language: str) -> Section:
+    t = e.traffic
+    blocks = (
+        _comparison(t, language),
+        _traffic_bars(t, language),
+        _traffic_facts(e, language),
+        _remarks(traffic_remarks(e), language),
+    )
+    return Section(text("explain.section.traffic", language), blocks)
+
+
+def _comparison(t: Traffic, language: str) -> Table:
+    columns = (
+        Column("", flexible=True),
+        Column(_label("traffic.unfused", language), numeric=True),
+        Column(_label("traffic.fused", language), numeric=True, tone="strong"),
+        Column(_label("traffic.ratio", language), numeric=True, tone="faint"),
+    )
+    rows = [
+        _compared("array_accesses", t.unfused.array_accesses, t.fused.array_accesses, number, language),
+        _compared("bytes", t.unfused.bytes, t.fused.bytes, format_bytes, language),
+        _compared("bandwidth_time", t.unfused.bandwidth_time_s, t.fused.bandwidth_time_s, format_time, language),
+        _compute_times(t.unfused, t.fused, language),
+        _compared("kernels", t.unfused.kernels, t.fused.kernels, number, language),
+        _compared("launch_time", t.unfused.launch_time_s, t.fused.launch_time_s, format_time, language),
+        _compared("total", t.unfused.total_s, t.fused.total_s, format_time, language),
+    ]
+    return Table(columns, tuple(rows))
+
+
+def _compared(key: str, before: float, after: float, shown: Formatter, language: str) -> Cells:
+    times = f"{ratio(before / after)}×" if after else ""
+    return Cells((_label(f"traffic.{key}", language), shown(before), shown(after), times))
+
+
+def _compute_times(before: PlanTraffic, after: PlanTraffic, language: str) -> Cells:
+    if before.compute_time_s is None or after.compute_time_s is None:
+        unknown = _label("traffic.unknown", language)
+        return Cells((_label("traffic.compute_time", language), unknown, unknown, ""))
+    return _compared("compute_time", before.compute_time_s, after.compute_time_s, format_time, language)
+
+
+def _traffic_bars(t: Traffic, language: str) -> Bars:
+    longest = max(t.unfused.bytes, t.fused.bytes) or 1
+    sides = {"unfused": t.unfused.bytes, "fused": t.fused.bytes}
+    return Bars(tuple(Bar(_label(f"traffic.{k}", language), b / longest, format_bytes(b)) for k, b in sides.items()))
+
+
+def _traffic_facts(e: Explanation, language: str) -> Facts:
+    t = e.traffic
+    dtype = e.graph.output_nodes[0].dtype.name
+    has_functions = bool(called_functions(e.graph))
+    flops_note = text(
+        "explain.fact.flops_note" if has_functions else "explain.fact.flops_note_plain",
+        language,
+        **({"primitives": number(t.primitive_instructions)} if has_functions else {}),
+    )
+    tensor_note = text("explain.fact.tensor_note", language, elements=number(t.result_elements), dtype=dtype)
+    intensity = f"{format_number(t.arithmetic_intensity_flop_per_byte)} FLOP/B"
+    facts = [
+        Fact(_label("fact.tensor", language), format_bytes(t.result_bytes), tensor_note),
+        Fact(_label("fact.flops", language), _per_element(t), flops_note),
+        _fact("fact.intensity", intensity, language),
+        _ridge("matrix", t.ridge_point_flop_per_byte, t.matrix_peak, t.bandwidth, language),
+        _ridge("vector", t.ridge_point_vector_flop_per_byte, t.vector_peak, t.bandwidth, language),
+        Fact(_label("fact.bandwidth", language), str(t.bandwidth), source_text(t.bandwidth, language)),
+        Fact(_label("fact.launch", language), str(t.launch_latency), source_text(t.launch_latency, language)),
+        Fact(
+            _label("fact.bound", language),
+            _label(f"bound.{t.bound}", language),
+            _label(f"bound.{t.bound}_note", language),
+        ),
+    ]
+    return Facts(tuple(facts))
+
+
+def _per_element(t: Traffic) -> str:
+    whole = t.flops % t.result_elements == 0 if t.result_elements else True
+    return number(int(t.flops_per_element)) if whole else format_number(t.flops_per_element)
+
+
+def _ridge(pipe: str, ridge: float | None, peak: Quantity | None, bandwidth: Quantity, language: str) -> Fact:
+    label = _label(f"fact.ridge_{pipe}", language)
+    if ridge is None or peak is None:
+        return Fact(label, _label("traffic.unknown", language), _label("fact.ridge_unknown", language))
+    facts = {"peak": str(peak), "dtype": peak.dtype, "source": source_kind(peak, language), "bandwidth": str(bandwidth)}
+    return Fact(
+        label, f"{format_number(ridge)} FLOP/B", " ".join(text("explain.fact.ridge_note", language, **facts).split())
+    )
+
+
+def source_kind(quantity: Quantity, language: str) -> str:
+    """How a figure came to be known, in a word."""
+    return _label(f"source.{quantity.source.kind.value.replace(' ', '_')}", language)
+
+
+def source_text(quantity: Quantity, language: str) -> str:
+    """Where a figure comes from, in short: the first of its documents, by name."""
+    first = re.split(r"[;,]", quantity.source.document)[0].strip()
+    kind = source_kind(quantity, language)
+    if not first or quantity.source.kind is SourceKind.ASSUMED:
+        return kind
+    return text("explain.source.of_document", language, kind=kind, document=first)
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _memory(e: Explanation, language: str) -> Section:
+    m = e.memory
+    blocks: list[Block] = [_plans(e, language)]
+    if m.assignment:
+        blocks.append(_assignment(e, m.assignment, "assignment", language))
+        if m.best_order_bytes < m.planned_bytes:
+            blocks.append(_assignment(e, m.best_order, "best_assignment", language))
+    blocks.append(_remarks(memory_remarks(e), language))
+    return Section(text("explain.section.memory", language), tuple(blocks))
+
+
+def _plans(e: Explanation, language: str) -> Table:
+    m = e.memory
+    columns = (
+        Column(_label("memory.plan", language), flexible=True),
+        Column(_label("memory.buffers", language), numeric=True, tone="strong"),
+        Column(_label("memory.bytes", language), numeric=True),
+        Column(_label("memory.alive", language), numeric=True),
+    )
+    plans = {
+        "naive": (m.naive_buffers, m.naive_bytes, ""),
+        "planned": (m.planned_buffers, m.planned_bytes, number(m.most_alive)),
+        "best_order": (m.best_order_buffers, m.best_order_bytes, number(m.most_alive_best_order)),
+    }
+    rows = [
+        Cells((_label(f"memory.{key}", language), number(buffers), format_bytes(size), alive))
+        for key, (buffers, size, alive) in plans.items()
+    ]
+    return Table(columns, tuple(rows))
+
+
+def _assignment(e: Explanation, placed: Sequence[Placed], title: str, language: str) -> Table:
+    columns = (
+        Column(_label("memory.step", language), numeric=True, tone="faint"),
+        Column(_label("memory.value", language), flexible=True, tone="strong"),
+        Column(_label("memory.buffer", language), numeric=True, tone="strong"),
+        Column(_label("memory.in_place", language)),
+        Column(_label("memory.last", language), numeric=True),
+        Column(_label("memory.size", language), numeric=True),
+    )
+    end = _label("memory.end", language)
+    yes = _label("memory.yes", language)
+    head, hidden, tail = head_and_tail(placed, HEAD_ROWS, TAIL_ROWS)
+    rows: list[Row] = []
+    for part in (head, tail):
+        for p in part:
+            last = end if p.last is None else str(p.last)
+            value = shown_name(e.graph, p.number)
+            in_place = yes if p.in_place else ""
+            rows.append(Cells((str(p.first), value, str(p.buffer), in_place, last, format_bytes(p.size_bytes))))
+        if part is head and hidden:
+            rows.append(Gap(text("explain.gap.values", language, count=number(hidden))))
+    return Table(columns, tuple(rows), _label(f"memory.{title}", language))
+
+
+# ── measured ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _measured(rows: Sequence[Measured], graph: Graph, title: str, language: str) -> Section:
+    blocks: list[Block] = []
+    for threads in sorted({r.threads for r in rows}):
+        group = [r for r in rows if r.threads == threads]
+        blocks += [_measurements(group, threads, language), _speed_bars(group, language)]
+    blocks.append(_remarks(measured_remarks(rows, graph), language))
+    return Section(title, tuple(b for b in blocks if not (isinstance(b, Bars) and not b.bars)))
+
+
+def _measurements(rows: Sequence[Measured], threads: int, language: str) -> Table:
+    columns = (
+        Column(_label("measured.implementation", language), flexible=True),
+        Column(_label("measured.time", language), numeric=True),
+        Column("±", numeric=True, tone="faint"),
+        Column(_label("measured.speedup", language), numeric=True, tone="strong"),
+        Column(_label("measured.bandwidth", language), numeric=True),
+        Column(_label("measured.limit", language), numeric=True),
+        Column(_label("measured.error", language), numeric=True),
+    )
+    shown = [_measurement(r, language) for r in rows]
+    subject = text("explain.measured.subject", language, n=number(rows[0].n), dtype=rows[0].dtype)
+    threads_text = threads_name(threads, language)
+    return Table(columns, tuple(shown), f"{threads_text} · {subject}")
+
+
+def threads_name(threads: int, language: str) -> str:
+    """``one thread``, ``4 threads``."""
+    key = "one" if threads == 1 else "many"
+    return text(f"explain.threads.{key}", language, **({} if threads == 1 else {"count": number(threads)}))
+
+
+def _measurement(row: Measured, language: str) -> Row:
+    name = implementation_name(row.implementation, language)
+    if row.median_s is None:
+        note = note_text(row.note, language)
+        return Gap(text("explain.measured.note", language, implementation=name, note=note) if note else name)
+    none = _label("measured.none", language)
+    spread = none if row.spread_s is None else format_percent(row.spread_s / row.median_s, 0)
+    speed = none if row.speedup is None else f"{ratio(row.speedup)}×"
+    bandwidth = none if row.bytes_per_s is None else format_rate(row.bytes_per_s)
+    limit = none if row.fraction_of_limit is None else format_percent(row.fraction_of_limit)
+    error = none if row.max_abs_error is None else f"{row.max_abs_error:.1e}"
+    return Cells((name, format_time(row.median_s), spread, speed, bandwidth, limit, error))
+
+
+def note_text(note: str, language: str) -> str:
+    """A note of a measurement (English in the data) in a language, where the catalogue has it."""
+    known = {words: key for key, words in topic_texts("explain", "en").items() if key.startswith("note.")}
+    return topic_texts("explain", language).get(known.get(note, ""), note)
+
+
+def _speed_bars(rows: Sequence[Measured], language: str) -> Bars:
+    times = [(r, r.median_s) for r in rows if r.median_s is not None]
+    slowest = max((t for _, t in times), default=1.0) or 1.0
+    return Bars(
+        tuple(Bar(implementation_name(r.implementation, language), t / slowest, format_time(t)) for r, t in times)
+    )

@@ -1,0 +1,334 @@
+"""What follows from the figures of `explain`: which remark holds is decided here from the results, its words are in the
+catalogue.
+
+Each function looks at one section and returns the remarks whose conditions hold, in reading order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuseline.api.explanation import Explanation, Measured
+from fuseline.cost.ledger import Sizes
+from fuseline.ir.graph import Graph
+from fuseline.ops import OPERATIONS
+from fuseline.report.catalogue import resolve_language, text, topic_texts
+from fuseline.report.wrapping import unbroken
+from fuseline.units import format_bytes, format_number, format_percent, format_rate, format_time
+
+WIDE_GRAPH = 4.0
+"""From this many instructions a level on the graph itself counts as parallel."""
+TANGIBLE = 0.05
+"""Times that differ by less than this share count as equal."""
+NEAR_LIMIT = 0.8
+"""From this share of the copy limit on, memory is what binds."""
+NOISY = 0.15
+"""A spread of more than this share of the median is worth a warning."""
+CACHE_SIZED_BYTES = 64e6
+"""Arrays below this size may be served by the caches of large processors."""
+
+NUMPY, PLANNED, C_LIBM, C_OWN = "numpy", "numpy-planned", "c-libm", "c-own"
+"""The implementations that are compared, as `Measured.implementation` names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A remark: its key in the catalogue's topic ``remarks`` and the figures it shows."""
+
+    key: str
+    values: Mapping[str, str | tuple[str, ...]]
+
+    def text(self, lang: str | None = None) -> str:
+        """The words in a language; figures keep their units on one line."""
+        language = resolve_language(lang)
+        shown = {name: _in_words(name, value, language) for name, value in self.values.items()}
+        return text(f"remarks.{self.key}", language, **shown)
+
+
+def _in_words(name: str, value: str | tuple[str, ...], language: str) -> str:
+    if isinstance(value, tuple):
+        return text("explain.list.separator", language).join(value)
+    return implementation_name(value, language) if name == "implementation" else value
+
+
+def implementation_name(implementation: str, language: str) -> str:
+    """What reports call an implementation; one that the catalogue does not know keeps its own name."""
+    return topic_texts("explain", language).get(f"implementation.{implementation}", implementation)
+
+
+def _remark(key: str, **values: object) -> Remark:
+    return Remark(key, {n: v if isinstance(v, tuple) else unbroken(str(v)) for n, v in values.items()})
+
+
+def number(value: float) -> str:
+    """A count with separators between thousands, or up to four significant digits."""
+    return f"{value:,}" if isinstance(value, int) else format_number(value)
+
+
+def ratio(value: float) -> str:
+    """By how many times: three significant digits, or all before the point."""
+    return f"{round(value):,}" if value >= 1000 else format_number(value, 3)
+
+
+# ── dataflow ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def dataflow_remarks(e: Explanation) -> list[Remark]:
+    """Where the parallelism is, and which value is read most."""
+    flow = e.dataflow
+    count = len(flow.instructions)
+    if count == 0:
+        return [_remark("computes_nothing")]
+    facts = {"elements": number(e.traffic.result_elements), "count": number(count), "depth": number(flow.depth)}
+    facts |= {"widest": number(flow.widest_level), "average": format_number(count / flow.depth, 3)}
+    wide = count / flow.depth >= WIDE_GRAPH
+    found = [_remark("graph_is_wide" if wide else "graph_is_a_chain", **facts)]
+    reductions = dict.fromkeys(n.op for n in e.graph.nodes if OPERATIONS[n.op].index_rule == "reduction")
+    if reductions:
+        found.insert(0, _remark("parallel_over_rows", names=tuple(reductions), elements=facts["elements"]))
+    else:
+        found.insert(0, _remark("parallel_over_elements", elements=facts["elements"]))
+    most = max(flow.instructions, key=lambda i: i.users)
+    if most.users > 1:
+        found.append(_remark("most_read", name=shown_name(e.graph, most.number), users=number(most.users)))
+    return found
+
+
+def shown_name(graph: Graph, position: int) -> str:
+    """How reports call an instruction's value: its name, or ``%3`` where the source gives none."""
+    return graph.names.get(graph.nodes[position]) or f"%{position}"
+
+
+def called_functions(graph: Graph) -> tuple[str, ...]:
+    """The operations of a graph that no machine has an instruction for."""
+    elementwise = [n.op for n in graph.nodes if OPERATIONS[n.op].index_rule == "elementwise"]
+    return tuple(op for op in dict.fromkeys(elementwise) if not OPERATIONS[op].primitive)
+
+
+# ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def traffic_remarks(e: Explanation) -> list[Remark]:
+    """What fusion saves, what bounds the fused program, and what to do next."""
+    bound = {"memory": _memory_bound, "compute": _compute_bound, "latency": _latency_bound}[e.traffic.bound]
+    return [_fusion(e), *bound(e), *_decode(e), *_functions(e)]
+
+
+def _fusion(e: Explanation) -> Remark:
+    apart, together = e.traffic.unfused, e.traffic.fused
+    facts = {"ratio": ratio(e.traffic.traffic_ratio), "kernels": number(together.kernels)}
+    facts |= {"before": format_bytes(apart.bytes), "after": format_bytes(together.bytes)}
+    if together.bytes >= apart.bytes:
+        return _remark("fusion_saves_nothing", **facts)
+    return _remark("fusion_saves" if together.kernels == 1 else "fusion_saves_in_several_kernels", **facts)
+
+
+def _memory_bound(e: Explanation) -> list[Remark]:
+    t = e.traffic
+    intensity = format_number(t.arithmetic_intensity_flop_per_byte)
+    ridge = t.ridge_point_vector_flop_per_byte
+    if ridge is None:
+        found = [_remark("memory_bound_without_peak", intensity=intensity, dtype=e.dtype)]
+    elif t.arithmetic_intensity_flop_per_byte > 0:
+        factor = ratio(ridge / t.arithmetic_intensity_flop_per_byte)
+        found = [_remark("memory_bound", intensity=intensity, ridge=format_number(ridge), factor=factor)]
+    else:
+        found = [_remark("moves_only")]
+    return found + _epilogue(e)
+
+
+def _epilogue(e: Explanation) -> list[Remark]:
+    """What joining the matrix product that makes the largest input would save."""
+    read = [n for n in e.graph.inputs if e.graph.users[n]]
+    if not read or not e.graph.nodes:
+        return []
+    sizes = Sizes(e.sizes, e.shape)
+    largest = max(read, key=sizes.bytes_of)
+    before = e.traffic.fused.bytes
+    saved = int(sizes.bytes_of(largest))
+    if before == 0 or saved == 0:
+        return []
+    facts = {"name": largest.attr("name"), "before": format_bytes(before), "after": format_bytes(before - saved)}
+    return [_remark("epilogue_next", **facts, share=format_percent(saved / before, 0))]
+
+
+def _compute_bound(e: Explanation) -> list[Remark]:
+    t = e.traffic
+    times = {"compute": format_time(t.fused.compute_time_s or 0.0), "memory": format_time(t.fused.bandwidth_time_s)}
+    ridge = t.ridge_point_vector_flop_per_byte or 0.0
+    facts = {"intensity": format_number(t.arithmetic_intensity_flop_per_byte), "ridge": format_number(ridge)}
+    return [_remark("compute_bound", **times, **facts)]
+
+
+def _latency_bound(e: Explanation) -> list[Remark]:
+    t = e.traffic
+    enough = t.launch_latency.value * t.bandwidth.value
+    facts = {"launch": format_time(t.fused.launch_time_s), "total": format_time(t.fused.total_s)}
+    found = [_remark("latency_bound", **facts, bytes=format_bytes(t.fused.bytes), enough=format_bytes(enough))]
+    if t.unfused.kernels > t.fused.kernels:
+        saved = format_time(t.unfused.launch_time_s - t.fused.launch_time_s)
+        found.append(_remark("fusion_saves_launches", kernels=number(t.unfused.kernels), saved=saved))
+    return found
+
+
+def _decode(e: Explanation) -> list[Remark]:
+    """The same program on one row, as a decode step has it, where a launch then takes longer than the bytes."""
+    t = e.traffic
+    if t.bound == "latency" or e.shape is None or len(e.shape) < 2 or not isinstance(e.shape[0], int):
+        return []
+    rows = e.shape[0]
+    declared = any(n.tensor.shape != e.shape for n in e.graph.inputs)
+    if rows < 2 or declared:
+        return []
+    row_bytes = t.fused.bytes / rows
+    row_time = row_bytes / t.bandwidth.value
+    if row_time >= t.launch_latency.value:
+        return []
+    facts = {"rows": number(rows), "bytes": format_bytes(row_bytes), "time": format_time(row_time)}
+    launches = {"launch": format_time(t.fused.launch_time_s), "unfused": format_time(t.unfused.launch_time_s)}
+    return [_remark("decode_is_launches", **facts, **launches)]
+
+
+def _functions(e: Explanation) -> list[Remark]:
+    """What the expanded functions cost if each primitive is one vector instruction."""
+    t = e.traffic
+    if not called_functions(e.graph):
+        return []
+    facts = {"count": number(len(e.graph.nodes)), "primitives": number(t.primitive_instructions)}
+    if t.vector_peak is None:
+        return [_remark("functions_expand", **facts)]
+    time = 2 * t.primitive_instructions * t.result_elements / t.vector_peak.value
+    facts |= {"time": format_time(time), "memory": format_time(t.fused.bandwidth_time_s)}
+    hidden = time <= t.fused.bandwidth_time_s
+    return [_remark("functions_hide_behind_memory" if hidden else "functions_outweigh_memory", **facts)]
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def memory_remarks(e: Explanation) -> list[Remark]:
+    """What reuse and order save, and what they do not."""
+    m = e.memory
+    if m.naive_buffers == 0:
+        return []
+    in_place = sum(p.in_place for p in m.assignment)
+    counts = {"naive": number(m.naive_buffers), "planned": number(m.planned_buffers), "in_place": number(in_place)}
+    found = [_remark("reuse_saves" if m.planned_bytes < m.naive_bytes else "reuse_saves_nothing", **counts)]
+    if m.best_order_bytes < m.planned_bytes:
+        sizes = {"planned_bytes": format_bytes(m.planned_bytes), "best_bytes": format_bytes(m.best_order_bytes)}
+        found.append(_remark("order_saves", best=number(m.best_order_buffers), **counts, **sizes))
+    elif m.naive_buffers > 1:
+        found.append(_remark("order_saves_nothing"))
+    if m.planned_buffers == m.most_alive < m.naive_buffers:
+        found.append(_remark("as_few_as_alive", alive=number(m.most_alive)))
+    if m.planned_bytes < m.naive_bytes:
+        bytes_ = {"unfused": format_bytes(e.traffic.unfused.bytes), "fused": format_bytes(e.traffic.fused.bytes)}
+        found.append(_remark("planning_saves_no_traffic", **bytes_))
+        found.append(_remark("eager_and_compiled"))
+    return found
+
+
+# ── measured ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measured_remarks(rows: Sequence[Measured], graph: Graph) -> list[Remark]:
+    """Why the rows differ: calls that do not vectorise, bytes that are not moved, pages that are not faulted in."""
+    found: list[Remark] = []
+    counts = sorted({r.threads for r in rows})
+    if counts:
+        first = _timed(rows, counts[0])
+        found += [*_libm(first, graph), *_own(first), *_planned(first), *_limit(first)]
+    if len(counts) > 1:
+        found += _threads(_timed(rows, counts[0]), _timed(rows, counts[-1]))
+    return found + _cautions(rows)
+
+
+Timed = Mapping[str, Measured]
+
+
+def _timed(rows: Sequence[Measured], threads: int) -> Timed:
+    return {r.implementation: r for r in rows if r.threads == threads and r.median_s}
+
+
+def _times_faster(slow: Measured, fast: Measured) -> float:
+    return (slow.median_s or 0.0) / (fast.median_s or 1.0)
+
+
+def _libm(rows: Timed, graph: Graph) -> list[Remark]:
+    """The fused loop that calls the C library, against NumPy."""
+    if NUMPY not in rows or C_LIBM not in rows:
+        return []
+    numpy, libm = rows[NUMPY], rows[C_LIBM]
+    faster = _times_faster(numpy, libm)
+    functions = called_functions(graph)
+    facts: dict[str, object] = {"faster": ratio(faster), "slower": ratio(1 / faster), "functions": functions}
+    moved = [(r.bytes_per_s or 0.0) * (r.median_s or 0.0) for r in (numpy, libm)]
+    facts |= {"bytes": ratio(moved[0] / moved[1]) if all(moved) else "1"}
+    facts |= {"rate": format_rate(libm.bytes_per_s or 0.0)}
+    if faster < 1 - TANGIBLE:
+        return [_remark("libm_loop_is_slower" if functions else "plain_loop_is_slower", **facts)]
+    if faster > 1 + TANGIBLE:
+        return [_remark("libm_loop_is_faster" if functions else "plain_loop_is_faster", **facts)]
+    return [_remark("libm_loop_is_as_fast" if functions else "plain_loop_is_as_fast", **facts)]
+
+
+def _own(rows: Timed) -> list[Remark]:
+    """The same loop with functions that are plain arithmetic."""
+    if C_LIBM not in rows or C_OWN not in rows:
+        return []
+    faster = _times_faster(rows[C_LIBM], rows[C_OWN])
+    facts = {"faster": ratio(faster), "slower": ratio(1 / faster)}
+    if faster > 1 + TANGIBLE:
+        return [_remark("own_functions_vectorise", **facts)]
+    return [_remark("own_functions_are_slower", **facts)] if faster < 1 - TANGIBLE else []
+
+
+def _planned(rows: Timed) -> list[Remark]:
+    """NumPy with planned buffers moves the same bytes: what it gains is allocation and page faults."""
+    if NUMPY not in rows or PLANNED not in rows:
+        return []
+    faster = _times_faster(rows[NUMPY], rows[PLANNED])
+    key = "planned_buffers_help" if faster > 1 + TANGIBLE else "planned_buffers_change_little"
+    return [_remark(key, faster=ratio(faster))]
+
+
+def _limit(rows: Timed) -> list[Remark]:
+    """How near the fastest row comes to a copy."""
+    known = [r for r in rows.values() if r.fraction_of_limit is not None]
+    if not known:
+        return []
+    best = min(known, key=lambda r: r.median_s or 0.0)
+    share = best.fraction_of_limit or 0.0
+    facts = {"implementation": best.implementation, "share": format_percent(share, 0)}
+    return [_remark("at_the_copy_limit" if share >= NEAR_LIMIT else "below_the_copy_limit", **facts)]
+
+
+def _threads(one: Timed, many: Timed) -> list[Remark]:
+    """How the fastest implementation scales."""
+    both = [name for name in many if name in one]
+    if not both:
+        return []
+    best = min(both, key=lambda name: many[name].median_s or 0.0)
+    gain = _times_faster(one[best], many[best])
+    threads = many[best].threads / one[best].threads
+    facts = {"implementation": best, "threads": number(many[best].threads), "gain": ratio(gain)}
+    return [_remark("threads_scale" if gain >= NEAR_LIMIT * threads else "threads_share_memory", **facts)]
+
+
+def _cautions(rows: Sequence[Measured]) -> list[Remark]:
+    found = []
+    timed = [r for r in rows if r.median_s]
+    spreads = [r.spread_s / r.median_s for r in timed if r.spread_s is not None and r.median_s]
+    if spreads and max(spreads) > NOISY:
+        found.append(_remark("noisy", spread=format_percent(max(spreads), 0)))
+    sizes = [r.n * _element_bytes(r.dtype) for r in timed]
+    if sizes and max(sizes) < CACHE_SIZED_BYTES:
+        found.append(_remark("may_fit_the_caches", bytes=format_bytes(max(sizes))))
+    return found
+
+
+def _element_bytes(name: str) -> float:
+    from fuseline.ir.dtype import dtype
+
+    return dtype(name).bits / 8

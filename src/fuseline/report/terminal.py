@@ -1,0 +1,230 @@
+"""A document as lines of a terminal of any width: numbers are never cut or broken, texts give way.
+
+The lines are rich texts, so that colours vanish where nobody sees them (pipes, ``NO_COLOR``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuseline.report.document import (
+    Bars,
+    Block,
+    Cells,
+    Code,
+    Column,
+    Document,
+    Facts,
+    Remarks,
+    Section,
+    Table,
+    Tone,
+)
+from fuseline.report.wrapping import width_of, wrap
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.text import Text
+
+MAX_WIDTH = 110
+"""Wider terminals keep an empty margin: longer lines are hard to read."""
+MAX_BAR = 40
+NARROWEST = 8
+GUTTER = "  "
+
+_STYLES: dict[Tone, str] = {"plain": "", "faint": "dim", "strong": "bold"}
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True)
+class TerminalView:
+    """A rich renderable of a document."""
+
+    document: Document
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from _Layout(min(options.max_width, MAX_WIDTH), options.ascii_only).document(self.document)
+
+
+def print_document(document: Document) -> None:
+    """Print to standard output."""
+    from rich.console import Console
+
+    Console(markup=False, highlight=False, emoji=False, soft_wrap=True).print(TerminalView(document))
+
+
+def cut(text: str, width: int) -> str:
+    """``text`` in at most ``width`` columns, its end replaced by … where it does not fit."""
+    if len(text) <= width and width_of(text) <= width:
+        return text
+    kept, taken = [], 0
+    for c in text[: width + 1]:
+        taken += width_of(c)
+        if taken > width - 1:
+            break
+        kept.append(c)
+    return "".join(kept) + "…"
+
+
+def pad(text: str, width: int, right: bool = False) -> str:
+    """``text`` filled with spaces to ``width`` columns, on its left where it is to stand ``right``."""
+    space = " " * max(0, width - width_of(text))
+    return space + text if right else text + space
+
+
+class _Layout:
+    def __init__(self, width: int, ascii_only: bool) -> None:
+        self.width = max(width, 2 * NARROWEST)
+        self.ascii_only = ascii_only
+
+    def document(self, document: Document) -> Iterator[Text]:
+        for part in wrap(document.title, self.width):
+            yield _line(part, "bold")
+        for section in document.sections:
+            yield from self.section(section)
+
+    def section(self, section: Section) -> Iterator[Text]:
+        rest = self.width - width_of(section.title) - 1
+        yield _line("")
+        yield _join([(section.title, "bold cyan"), (" " + ("-" if self.ascii_only else "─") * max(0, rest), "cyan")])
+        for block in section.blocks:
+            lines = list(self.block(block))
+            if lines:
+                yield _line("")
+                yield from lines
+
+    def block(self, block: Block) -> Iterator[Text]:
+        match block:
+            case Table():
+                return self.table(block)
+            case Facts():
+                return self.facts(block)
+            case Bars():
+                return self.bars(block)
+            case Code():
+                return self.code(block)
+            case Remarks():
+                return self.remarks(block)
+
+    # ── tables ──
+
+    def table(self, table: Table) -> Iterator[Text]:
+        rows = [row.cells for row in table.rows if isinstance(row, Cells)]
+        widths = self.widths(table.columns, rows)
+        if table.title:
+            for part in wrap(table.title, self.width):
+                yield _line(part, "italic")
+        headings = tuple(column.heading for column in table.columns)
+        yield self.row(table.columns, headings, widths, "dim")
+        for row in table.rows:
+            if isinstance(row, Cells):
+                yield self.row(table.columns, row.cells, widths)
+            else:
+                for part in wrap(row.text, self.width):
+                    yield _line(part, "yellow")
+
+    def widths(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+        """Natural widths, the widest flexible columns narrowed until the table fits."""
+        widths = [
+            max(width_of(cell) for cell in (column.heading, *(row[j] for row in rows)))
+            for j, column in enumerate(columns)
+        ]
+        flexible = [j for j, column in enumerate(columns) if column.flexible]
+        excess = sum(widths) + len(GUTTER) * (len(columns) - 1) - self.width
+        while excess > 0 and flexible:
+            widest = max(flexible, key=lambda j: widths[j])
+            second = max((widths[j] for j in flexible if j != widest), default=0)
+            least = max(NARROWEST, min(second, widths[widest] - 1))
+            if widths[widest] <= NARROWEST:
+                break
+            taken = min(excess, max(1, widths[widest] - least))
+            widths[widest] -= taken
+            excess -= taken
+        return widths
+
+    def row(self, columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], style: str = "") -> Text:
+        parts = []
+        for j, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
+            shown = pad(cell if column.numeric else cut(cell, width), width, right=column.numeric)
+            parts.append((GUTTER if j else "", ""))
+            parts.append((shown, style or _STYLES[column.tone]))
+        return _join(parts)
+
+    # ── the other blocks ──
+
+    def facts(self, block: Facts) -> Iterator[Text]:
+        labels = max((width_of(f.label) for f in block.facts), default=0)
+        values = max((width_of(f.value) for f in block.facts), default=0)
+        indent = labels + values + 2 * len(GUTTER)
+        for fact in block.facts:
+            notes = wrap(fact.note, max(self.width - indent, NARROWEST)) or [""]
+            start = [(pad(fact.label, labels) + GUTTER, ""), (pad(fact.value, values) + GUTTER, "bold")]
+            yield _join([*start, (notes[0], "dim")])
+            for note in notes[1:]:
+                yield _join([(" " * indent, ""), (note, "dim")])
+
+    def bars(self, block: Bars) -> Iterator[Text]:
+        labels = min(max((width_of(b.label) for b in block.bars), default=0), self.width // 2)
+        values = max((width_of(b.value) for b in block.bars), default=0)
+        room = min(MAX_BAR, self.width - labels - values - 2 * len(GUTTER))
+        for bar in block.bars:
+            label = pad(cut(bar.label, labels), labels) + GUTTER
+            filled = self.bar(bar.fraction, max(room, 1))
+            yield _join([(label, ""), (filled, "cyan"), (GUTTER + bar.value, "")])
+
+    def bar(self, fraction: float, room: int) -> str:
+        cells = max(0.0, min(fraction, 1.0)) * room
+        if self.ascii_only:
+            return "#" * max(1, round(cells))
+        whole, eighths = divmod(max(1, round(cells * 8)), 8)
+        return "█" * whole + (_EIGHTHS[eighths] if eighths else "")
+
+    def code(self, block: Code) -> Iterator[Text]:
+        if block.title:
+            yield _line(block.title, "dim")
+        room = self.width - len(GUTTER)
+        for line in block.lines:
+            parts = _folded(line, room) if block.fold else [cut(line, room)]
+            for part in parts:
+                yield _line(GUTTER + part, "green" if block.fold else "")
+
+    def remarks(self, block: Remarks) -> Iterator[Text]:
+        bullet = "* " if self.ascii_only else "• "
+        for paragraph in block.paragraphs:
+            for j, part in enumerate(wrap(paragraph, self.width - 2)):
+                yield _join([("  " if j else bullet, "cyan"), (part, "")])
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """``line`` continued with an indent; parts too long for a line are torn, so that nothing of it is lost."""
+    lines: list[str] = []
+    for part in wrap(line, width) or [""]:
+        while width_of(part) > width:
+            end = _break_in(part, width)
+            lines.append(part[:end])
+            part = part[end:]
+        lines.append(part)
+    return [lines[0], *(GUTTER + continued for continued in lines[1:])]
+
+
+def _break_in(part: str, width: int) -> int:
+    """Where to tear ``part`` so that its start fits: after an operator where there is one, not within a number."""
+    fits = next(end for end in range(min(width, len(part)), 0, -1) if width_of(part[:end]) <= width)
+    operator = max(part.rfind(c, 0, fits) for c in "+-*/,(<>=&|;")
+    return operator + 1 if operator >= fits // 2 else fits
+
+
+def _line(content: str, style: str = "") -> Text:
+    return _join([(content, style)])
+
+
+def _join(parts: Sequence[tuple[str, str]]) -> Text:
+    from rich.text import Text
+
+    found = Text(no_wrap=True, overflow="ignore")
+    for content, style in parts:
+        found.append(content, style)
+    found.rstrip()
+    return found

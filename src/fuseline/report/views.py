@@ -1,0 +1,31 @@
+"""Makes reports known to the data they show: `register` gives explanations their terminal and notebook forms.
+
+Nothing heavy is imported until one is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuseline.api.explanation import Explanation, View, register_view
+
+
+def register() -> None:
+    """Let explanations render themselves, in the language of the locale."""
+    register_view(View(terminal, html))
+
+
+def terminal(e: Explanation) -> Any:
+    """The rich renderable of an explanation."""
+    from fuseline.report.explain_document import explain_document
+    from fuseline.report.terminal import TerminalView
+
+    return TerminalView(explain_document(e))
+
+
+def html(e: Explanation) -> str:
+    """The HTML of an explanation."""
+    from fuseline.report.explain_document import explain_document
+    from fuseline.report.html import html_document
+
+    return html_document(explain_document(e))

@@ -1,0 +1,74 @@
+"""Breaking prose into lines, in Latin and Chinese text alike, without tearing a number from its unit.
+
+Lines break at spaces and around Chinese characters, never at a no-break space, before closing or after opening
+punctuation.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+NO_BREAK_SPACE = "\u00a0"
+
+_CLOSING = "，。；：！？、）」』》”’…,.;:!?)]}%"
+_OPENING = "（「『《“‘([{"
+
+
+def unbroken(figure: str) -> str:
+    """``figure`` (a number and its unit) with spaces at which no line breaks."""
+    return figure.replace(" ", NO_BREAK_SPACE)
+
+
+def width_of(text: str) -> int:
+    """Columns that ``text`` takes in a terminal: two for a wide character, none for a combining one."""
+    return sum(_columns(c) for c in text)
+
+
+def _columns(c: str) -> int:
+    if c.isascii():
+        return 1
+    if unicodedata.combining(c):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width`` columns, but for single words that are wider."""
+    lines: list[str] = []
+    line = ""
+    pending = ""
+    for piece in _pieces(text):
+        if piece == " ":
+            pending = " " if line else ""
+        elif line and width_of(line) + len(pending) + width_of(piece) > width:
+            lines.append(line)
+            line, pending = piece, ""
+        else:
+            line, pending = line + pending + piece, ""
+    if line:
+        lines.append(line)
+    return [shown.replace(NO_BREAK_SPACE, " ") for shown in lines]
+
+
+def _pieces(text: str) -> list[str]:
+    """Spaces and the parts between which a line may break."""
+    pieces: list[str] = []
+    for c in " ".join(text.split(" ")):
+        if c == " ":
+            if pieces and pieces[-1] != " ":
+                pieces.append(c)
+        elif pieces and _sticks(pieces[-1], c):
+            pieces[-1] += c
+        else:
+            pieces.append(c)
+    return pieces
+
+
+def _sticks(before: str, c: str) -> bool:
+    """Whether no line may end between the part ``before`` and the character after it."""
+    if before == " ":
+        return False
+    last = before[-1]
+    if c in _CLOSING or last in _OPENING:
+        return True
+    return _columns(c) < 2 and _columns(last) < 2
