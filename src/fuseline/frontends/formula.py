@@ -7,22 +7,20 @@ or 10,000 parentheses needs neither a tree nor recursion. What the grammar does 
 from __future__ import annotations
 
 import keyword
-import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
-from ..errors import FormulaError, nearest, source_line
+from ..errors import FormulaError, nearest
 from ..ir.dtype import DTYPES, dtype
 from ..ir.graph import MAX_NODES
 from ..ir.node import Attrs, Node, literal, literal_value, make
 from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
 from ..ir.size import Dim, named
 from ..ops import INFIX, OPERATIONS, SPELLINGS
-
-if TYPE_CHECKING:
-    from lark import Lark, Token
+from .lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken
 
 MAX_TEXT_BYTES = 16 * 2**20
 MAX_NUMBER_CHARACTERS = 1_000
@@ -37,6 +35,11 @@ _ADVICE = {
     "if": "use where(condition, a, b)",
     "else": "use where(condition, a, b)",
 }
+_HINTS = {
+    "=": "write name = expression; to compare use ==",
+    "(": "only functions can be called; * is needed between factors",
+    "[": "there are no subscripts; slice the arrays before the call",
+}
 
 
 def parse_formula(text: str) -> Program:
@@ -46,74 +49,41 @@ def parse_formula(text: str) -> Program:
     if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
         raise FormulaError(f"the formula is longer than {MAX_TEXT_BYTES // 2**20} MiB")
     actions = _Actions(text)
-    _parse(text, actions)
-    return actions.program()
-
-
-class _Parsing(threading.local):
-    """The actions of the text this thread is reading: the parser itself is built once and shared."""
-
-    actions: _Actions
-
-
-_parsing = _Parsing()
-
-
-def _parse(text: str, actions: _Actions) -> None:
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
-
-    outer = getattr(_parsing, "actions", None)
-    _parsing.actions = actions
     try:
-        _parser().parse(text)
+        result: Program = _parser().parse(text, actions)
     except UnexpectedToken as error:
         actions.refuse_token(error.token)
-    except UnexpectedCharacters as error:
-        actions.refuse_character(error.line, error.column)
-    except VisitError as error:
-        raise error.orig_exc from None
-    finally:
-        if outer is not None:
-            _parsing.actions = outer
-        else:
-            del _parsing.actions
-
-
-class _NewlinesInParentheses:
-    """Drops line ends inside brackets, as Python does."""
-
-    always_accept = ("_NEWLINE",)
-
-    def process(self, stream: Any) -> Any:
-        depth = 0
-        for token in stream:
-            if token.type in ("LPAR", "LSQB"):
-                depth += 1
-            elif token.type in ("RPAR", "RSQB"):
-                depth -= 1
-            if depth <= 0 or token.type != "_NEWLINE":
-                yield token
+    except UnexpectedCharacter as error:
+        actions.refuse_character(error.offset)
+    return result
 
 
 @cache
-def _parser() -> Lark:
-    from lark import Lark, Transformer
-
-    def forward(name: str) -> Any:
-        return lambda _self, children: getattr(_parsing.actions, name)(*children)
-
-    rules = ("bind", "unpack", "declare", "bare", "shape", "dim", "expression", "compare", "binary", "prefix")
-    leaves = ("name", "number", "call", "keyword", "program")
-    actions = type("FormulaActions", (Transformer,), {rule: forward(rule) for rule in (*rules, *leaves)})
+def _parser() -> Parser:
     grammar = resources.files(__package__).joinpath("formula.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar,
-        parser="lalr",
-        start="program",
-        transformer=actions(visit_tokens=False),
-        postlex=_NewlinesInParentheses(),
-        maybe_placeholders=False,
-    )
+    return Parser(grammar, start="program", line_end="_NEWLINE")
+
+
+class _Locations(Mapping[Node, tuple[int, int]]):
+    """Where each node stands, as (line, column) from 1, worked out from offsets when an error asks."""
+
+    def __init__(self, text: str, offsets: Mapping[Node, int]) -> None:
+        self._text = text
+        self._offsets = offsets
+
+    def __getitem__(self, node: Node) -> tuple[int, int]:
+        return line_and_column(self._text, self._offsets[node])
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """The line and the column, from 1, of an offset."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 @dataclass(slots=True)
@@ -130,7 +100,7 @@ class _Chain:
     last: Node
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Keyword:
     name: Token
     value: int | bool | None
@@ -143,39 +113,39 @@ class _Actions:
     text: str
     inputs: dict[str, Declaration] = field(default_factory=dict)
     bindings: dict[str, _Binding] = field(default_factory=dict)
-    nodes: dict[Node, tuple[int, int]] = field(default_factory=dict)
+    offsets: dict[Node, int] = field(default_factory=dict)
     names: ValueNames = field(default_factory=ValueNames)
-    bare_statement: Token | None = None
+    last_leaf: Token | None = None
     ended_bare: bool = False
-    count: int = 0
 
     # ── statements ──
 
     def bind(self, name: Token, value: Node) -> None:
         self.check_target(name)
-        self.set_binding(str(name), value)
+        self.set_binding(name[0], value)
 
     def unpack(self, *children: Token | Node) -> None:
         """``q, r = divmod(a, b)``: names, the function, its operands."""
         *names, function = (c for c in children if not isinstance(c, Node))
         args = tuple(c for c in children if isinstance(c, Node))
-        row = OPERATIONS.get(SPELLINGS.get(str(function), ""))
+        row = OPERATIONS.get(SPELLINGS.get(function[0], ""))
         if row is None or not row.parts:
-            self.fail(f"{function} does not give several values", function, "divmod does, as in q, r = divmod(a, b)")
+            self.fail(f"{function[0]} does not give several values", function, "divmod does: q, r = divmod(a, b)")
         self.check_count(function, row.arity, len(args), [])
         if len(names) != len(row.parts):
-            self.fail(f"{function} gives {len(row.parts)} values, for as many names, not {len(names)}", names[0])
+            self.fail(f"{row.name} gives {len(row.parts)} values, for as many names, not {len(names)}", names[0])
         whole = self.made(row.name, args, function)
         results = [self.made("proj", (whole,), function, (("index", i),)) for i in range(len(names))]
         for name, result in zip(names, results, strict=True):
             self.check_target(name)
-            self.set_binding(str(name), result)
+            self.set_binding(name[0], result)
 
     def check_target(self, name: Token) -> None:
         self.refuse_after_bare(name)
-        if not name.isidentifier() or str(name) in _PYTHON_ONLY or str(name) in ("True", "False", "None"):
-            self.fail(f"{str(name)!r} cannot be the name of a value", name)
-        if str(name).startswith("_"):
+        text = name[0]
+        if not text.isidentifier() or text in _PYTHON_ONLY or text in ("True", "False", "None"):
+            self.fail(f"{text!r} cannot be the name of a value", name)
+        if text.startswith("_"):
             self.fail("a name that is bound starts with a letter, since it may become an output's name", name)
 
     def set_binding(self, name: str, value: Node) -> None:
@@ -184,31 +154,32 @@ class _Actions:
 
     def declare(self, name: Token, kind: Token, shape: tuple[Dim, ...] | None = None) -> None:
         self.refuse_after_bare(name)
-        if str(name) in self.bindings:
-            self.fail(f"{name} is a value by now; declare it before it is bound", name)
-        if str(kind) not in _CASTS:
-            near = nearest(str(kind), _CASTS)
-            self.fail(f"{kind} is not a dtype", kind, f"did you mean {' or '.join(near)}?" if near else "")
-        known = self.inputs.get(str(name))
+        text = name[0]
+        if text in self.bindings:
+            self.fail(f"{text} is a value by now; declare it before it is bound", name)
+        if kind[0] not in _CASTS:
+            near = nearest(kind[0], _CASTS)
+            self.fail(f"{kind[0]} is not a dtype", kind, f"did you mean {' or '.join(near)}?" if near else "")
+        known = self.inputs.get(text)
         if known is not None and known.dtype is not None:
-            self.fail(f"{name} is declared twice", name)
+            self.fail(f"{text} is declared twice", name)
         self.check_input(name)
-        self.inputs[str(name)] = Declaration(str(name), dtype(str(kind)), shape)
+        self.inputs[text] = Declaration(text, dtype(kind[0]), shape)
 
     def shape(self, *dims: Dim) -> tuple[Dim, ...]:
         return dims
 
     def dim(self, token: Token) -> Dim:
-        if token.type == "NAME":
-            return named(str(token))
+        if token.lastgroup == "NAME":
+            return named(token[0])
         value = self.number_value(token)
         if not isinstance(value, int):
             self.fail("a dimension is a name or a whole number", token)
         return value
 
     def bare(self, value: Node) -> None:
-        if self.ended_bare:
-            self.fail("only the last statement may be an expression without a name", None)
+        if self.last_leaf is not None:
+            self.refuse_after_bare(self.last_leaf)
         self.set_binding("out", value)
         self.ended_bare = True
 
@@ -222,23 +193,26 @@ class _Actions:
         return value.node if isinstance(value, _Chain) else value
 
     def compare(self, left: Node | _Chain, sign: Token, right: Node) -> _Chain:
+        op = INFIX[sign[0]]
         if isinstance(left, _Chain):
-            step = self.made(INFIX[sign], (left.last, right), sign)
+            step = self.made(op, (left.last, right), sign)
             return _Chain(self.made("and", (left.node, step), sign), right)
-        return _Chain(self.made(INFIX[sign], (left, right), sign), right)
+        return _Chain(self.made(op, (left, right), sign), right)
 
     def binary(self, left: Node, sign: Token, right: Node) -> Node:
-        return self.made(INFIX[sign], (left, right), sign)
+        return self.made(INFIX[sign[0]], (left, right), sign)
 
     def prefix(self, sign: Token, value: Node) -> Node:
-        if sign == "+":
+        text = sign[0]
+        if text == "+":
             return value
-        if sign == "-" and value.op == "literal" and not isinstance(number := literal_value(value), bool):
+        if text == "-" and value.op == "literal" and not isinstance(number := literal_value(value), bool):
             return literal(-number)  # as in Python, the sign before a number is part of it
-        return self.made("neg" if sign == "-" else "invert", (value,), sign)
+        return self.made("neg" if text == "-" else "invert", (value,), sign)
 
     def name(self, token: Token) -> Node:
-        name = str(token)
+        self.last_leaf = token
+        name = token[0]
         binding = self.bindings.get(name)
         if binding is not None:
             binding.read = True
@@ -253,7 +227,7 @@ class _Actions:
         return make("input", (), (("name", name),))
 
     def check_input(self, token: Token) -> None:
-        name = str(token)
+        name = token[0]
         if name in _PYTHON_ONLY or name == "None":
             self.fail(f"{name!r} is not part of the formula language", token, _ADVICE.get(name, ""))
         if name in RESERVED_INPUTS:
@@ -265,13 +239,14 @@ class _Actions:
 
     def following(self, token: Token) -> str:
         """The first character after a token."""
-        return self.text[token.end_pos or 0 :][:64].lstrip()[:1]
+        return self.text[token.end() :][:64].lstrip()[:1]
 
     def number(self, token: Token) -> Node:
+        self.last_leaf = token
         return literal(self.number_value(token))
 
     def number_value(self, token: Token) -> int | float:
-        text = str(token)
+        text = token[0]
         if len(text) > MAX_NUMBER_CHARACTERS:
             self.fail(f"a number of more than {MAX_NUMBER_CHARACTERS} characters", token)
         try:
@@ -284,17 +259,18 @@ class _Actions:
     def keyword(self, name: Token, *value: Token) -> _Keyword:
         known: dict[str, int | bool | None] = {"True": True, "False": False, "None": None}
         last = value[-1]
-        if last.type == "NAME":
-            if str(last) not in known:
-                self.fail(f"the option {name} takes a number, True, False or None", last)
-            return _Keyword(name, known[str(last)])
+        if last.lastgroup == "NAME":
+            if last[0] not in known:
+                self.fail(f"the option {name[0]} takes a number, True, False or None", last)
+            return _Keyword(name, known[last[0]])
         number = self.number_value(last)
         if not isinstance(number, int):
-            self.fail(f"the option {name} takes a whole number", last)
+            self.fail(f"the option {name[0]} takes a whole number", last)
         return _Keyword(name, -number if len(value) > 1 else number)
 
     def call(self, name: Token, *arguments: Node | _Keyword) -> Node:
-        function = str(name)
+        self.last_leaf = name
+        function = name[0]
         positional = tuple(a for a in arguments if isinstance(a, Node))
         options = [a for a in arguments if isinstance(a, _Keyword)]
         if function in _CASTS:
@@ -313,21 +289,22 @@ class _Actions:
 
     def check_count(self, name: Token, wanted: int, given: int, options: list[_Keyword]) -> None:
         if options:
-            self.fail(f"{name} has no option {options[0].name}", options[0].name)
+            self.fail(f"{name[0]} has no option {options[0].name[0]}", options[0].name)
         if wanted != given:
-            self.fail(f"{name} takes {wanted} argument{'s' * (wanted != 1)}, not {given}", name)
+            self.fail(f"{name[0]} takes {wanted} argument{'s' * (wanted != 1)}, not {given}", name)
 
     def reduction(self, op: str, name: Token, positional: tuple[Node, ...], options: list[_Keyword]) -> Node:
         """``op(x, axis, keepdims=True)``: a named axis stays, as length 1, so that the result meets its operand."""
         chosen: dict[str, int | bool | None] = {}
         for option in options:
-            if str(option.name) not in ("axis", "keepdims") or str(option.name) in chosen:
-                self.fail(f"{name} takes axis= and keepdims= once each", option.name)
-            chosen[str(option.name)] = option.value
+            key = option.name[0]
+            if key not in ("axis", "keepdims") or key in chosen:
+                self.fail(f"{name[0]} takes axis= and keepdims= once each", option.name)
+            chosen[key] = option.value
         if len(positional) == 2 and "axis" not in chosen:
             chosen["axis"] = self.axis_value(name, positional[1])
         elif len(positional) != 1:
-            self.fail(f"{name} takes an array and an axis; for two arrays use minimum or maximum", name)
+            self.fail(f"{name[0]} takes an array and an axis; for two arrays use minimum or maximum", name)
         axis = chosen.get("axis")
         keep = bool(chosen.get("keepdims", axis is not None))
         axes = None if axis is None else (int(axis),)
@@ -336,16 +313,15 @@ class _Actions:
     def axis_value(self, name: Token, node: Node) -> int:
         value = literal_value(node) if node.op == "literal" else None
         if not isinstance(value, int) or isinstance(value, bool):
-            self.fail(
-                f"{name}'s second argument is an axis, a whole number; for two arrays use minimum or maximum", name
-            )
+            advice = "for two arrays use minimum or maximum"
+            self.fail(f"{name[0]}'s second argument is an axis, a whole number; {advice}", name)
         return value
 
     def made(self, op: str, args: tuple[Node, ...], token: Token, attrs: Attrs = ()) -> Node:
         node = make(op, args, attrs)
-        if node not in self.nodes:
-            self.nodes[node] = (token.line or 0, token.column or 0)
-            if len(self.nodes) > MAX_NODES:
+        if node not in self.offsets:
+            self.offsets[node] = token.start()
+            if len(self.offsets) > MAX_NODES:
                 self.fail(f"the program has more than {MAX_NODES:,} operations", token)
         return node
 
@@ -356,40 +332,31 @@ class _Actions:
             raise FormulaError("the formula is empty: it computes nothing", source=self.text)
         outputs = tuple((name, b.node) for name, b in self.bindings.items() if not b.read)
         bindings = {name: b.node for name, b in self.bindings.items()}
-        inputs = tuple(self.inputs.values())
-        return Program(self.text, inputs, tuple(self.nodes), outputs, self.names.of, bindings, self.nodes)
+        inputs, nodes = tuple(self.inputs.values()), tuple(self.offsets)
+        locations = _Locations(self.text, self.offsets)
+        return Program(self.text, inputs, nodes, outputs, self.names.of, bindings, locations)
 
-    def fail(self, message: str, token: Token | None, hint: str = "") -> NoReturn:
-        line, column = (token.line or 0, token.column or 0) if token is not None else (0, 0)
+    def fail(self, message: str, token: Token, hint: str = "") -> NoReturn:
+        self.fail_at(message, token.start(), hint)
+
+    def fail_at(self, message: str, offset: int, hint: str = "") -> NoReturn:
+        line, column = line_and_column(self.text, offset)
         raise FormulaError(message, source=self.text, line=line, column=column, hint=hint)
 
-    def refuse_token(self, token: Token) -> NoReturn:
-        if token.type == "$END" or token.line is None or token.line < 1:
-            lines = self.text.splitlines() or [""]
-            raise FormulaError(
-                "the formula ends in the middle of an expression",
-                source=self.text, line=len(lines), column=len(lines[-1]) + 1,
-            )  # fmt: skip
-        word = str(token)
-        if token.type == "_NEWLINE":
+    def refuse_token(self, token: Token | None) -> NoReturn:
+        if token is None:
+            self.fail_at("the formula ends in the middle of an expression", len(self.text.rstrip("\r\n")))
+        if token.lastgroup == "_NEWLINE":
             self.fail("the line ends in the middle of an expression", token)
-        hint = _ADVICE.get(word, "")
-        if word == "=":
-            hint = "write name = expression; to compare use =="
-        elif word == "(":
-            hint = "only functions can be called; * is needed between factors"
-        elif word == "[":
-            hint = "there are no subscripts; slice the arrays before the call"
+        word = token[0]
+        hint = _HINTS.get(word) or _ADVICE.get(word, "")
         self.fail(f"{word!r} is not expected here", token, hint)
 
-    def refuse_character(self, line: int, column: int) -> NoReturn:
-        character = source_line(self.text, line)[column - 1 : column]
+    def refuse_character(self, offset: int) -> NoReturn:
+        character = self.text[offset]
         hint = ""
         if character == ".":
             hint = "there are no attributes: write exp(x), not np.exp(x), and 0.5 for np.float64(0.5)"
         elif character in "'\"":
             hint = "there are no strings"
-        raise FormulaError(
-            f"{character!r} is not part of the formula language",
-            source=self.text, line=line, column=column, hint=hint,
-        )  # fmt: skip
+        self.fail_at(f"{character!r} is not part of the formula language", offset, hint)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, reduce
 
 from ..errors import LimitError, ShapeError, TypeRuleError
-from ..ops import Operation, operation
+from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, promote
 from .graph import Graph
 from .node import Attrs, Node, make
@@ -114,16 +114,15 @@ def _refuse(row: Operation, operands: tuple[DType, ...], allowed: bool, wanted: 
 
 def tensor_type(op: str, args: Sequence[TensorType], attrs: Attrs = (), labels: Sequence[str] = ()) -> TensorType:
     """The type of ``op`` applied to tensors of these types; ``labels`` name the operands in errors."""
-    row = operation(op)
-    result = signature(op, tuple(a.dtype for a in args), dict(attrs).get("dtype")).result
-    if row.index_rule == "reduction":
+    result = signature(op, tuple([a.dtype for a in args]), dict(attrs).get("dtype") if attrs else None).result
+    if OPERATIONS[op].index_rule == "reduction":
         return TensorType(result, reduced_shape(op, args[0].shape, attrs))
-    shapes = [a.shape for a in args if a.shape is not None]
-    if len(shapes) < len(args):
+    shapes = {a.shape for a in args}
+    if None in shapes:
         return TensorType(result, None)
     if len(shapes) == 1:
-        return TensorType(result, shapes[0])
-    return TensorType(result, broadcast(shapes, labels))
+        return TensorType(result, args[0].shape)
+    return TensorType(result, broadcast([a.shape for a in args if a.shape is not None], labels))
 
 
 def reduced_shape(op: str, shape: Shape | None, attrs: Attrs) -> Shape | None:

@@ -77,25 +77,44 @@ class Node:
         return f"<{self.op}{attrs} {self.type or 'untyped'}, {len(self.args)} args>"
 
 
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+class _Entry(weakref.ref[Node]):
+    """A weak reference that knows its key, so that a node that dies takes its row out of the table."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_table: dict[tuple[Any, ...], _Entry] = {}
 _lock = threading.RLock()  # a collection may run inside and drop nodes, which touches the table again
 _set = object.__setattr__
 
 
 def make(op: str, args: tuple[Node, ...] = (), attrs: Attrs = (), type: Type | None = None) -> Node:
     """The node with these parts: the existing one if there is one."""
-    # The key holds identities, not nodes: a table that owned its operands would free a deep graph recursively.
-    key = (op, tuple(map(id, args)), attrs, type)
+    # The key holds identities, not nodes: a table that owned its operands would free a deep graph recursively. A tensor
+    # type stands in it by its parts, which hash faster.
+    parts = (type.dtype, type.shape) if type.__class__ is TensorType else type
+    key = (op, tuple(map(id, args)), attrs, parts)
     with _lock:
-        node = _interned.get(key)
+        entry = _table.get(key)
+        node = entry() if entry is not None else None
         if node is None:
             node = Node.__new__(Node)
             _set(node, "op", op)
             _set(node, "args", args)
             _set(node, "attrs", attrs)
             _set(node, "type", type)
-            _interned[key] = node
+            entry = _Entry(node, _forget)
+            entry.key = key
+            _table[key] = entry
     return node
+
+
+def _forget(entry: weakref.ref[Node]) -> None:
+    assert isinstance(entry, _Entry)
+    with _lock:
+        if _table.get(entry.key) is entry:
+            del _table[entry.key]
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

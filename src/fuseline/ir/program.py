@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import FuselineError, LiteralError, UnknownNameError, located, source_line
-from ..ops import OPERATIONS, operation
+from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, located, source_line
+from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, DType, promote
 from .graph import Graph
 from .infer import tensor_type
@@ -101,7 +101,7 @@ Value = Node | Number
 class _Specialisation:
     def __init__(self, program: Program, types: Mapping[str, TensorType]) -> None:
         self.program = program
-        self.values: dict[Node, Value | tuple[Value, ...]] = {}
+        self.values: dict[Node, Any] = {}
         self.inputs: list[Node] = []
         self.nodes: dict[Node, None] = {}
         self.names: dict[Node, str] = {}
@@ -110,72 +110,65 @@ class _Specialisation:
             self.values[make("input", (), (("name", declared.name),))] = typed
             self.inputs.append(typed)
 
-    def value(self, node: Node) -> Value:
-        if node.op == "literal":
-            return literal_value(node)
-        known = self.values.get(node, node)
-        assert not isinstance(known, tuple), f"{node.op} has several results, of which a front end picks one"
+    def value(self, node: Node) -> Any:
+        """The typed node or number that an untyped node has become; a tuple for several results."""
+        known = self.values.get(node)
+        if known is None:
+            known = self.values[node] = literal_value(node) if node.op == "literal" else node
         return known
 
     def instruction(self, node: Node) -> Value | tuple[Value, ...]:
         """An operation whose results are operations of their own is taken apart: equal operands are shared anyway."""
-        parts = OPERATIONS[node.op].parts
-        if parts:
-            return tuple(self.single(make(part, node.args, node.attrs)) for part in parts)
-        if node.op == "proj":
-            return self.projection(node)
-        return self.single(node)
-
-    def projection(self, node: Node) -> Value:
-        several = self.values[node.args[0]]
-        assert isinstance(several, tuple)
-        picked: Value = several[node.attr("index")]
-        if isinstance(picked, Node) and node in self.program.names:
-            self.names.setdefault(picked, self.program.names[node])
-        return picked
-
-    def single(self, node: Node) -> Value:
         row = operation(node.op)
+        if row.parts:
+            return tuple(self.single(make(part, node.args, node.attrs), OPERATIONS[part]) for part in row.parts)
+        if node.op == "proj":
+            picked: Value = self.value(node.args[0])[node.attr("index")]
+            return self.called(picked, node) if isinstance(picked, Node) else picked
+        return self.single(node, row)
+
+    def single(self, node: Node, row: Operation) -> Value:
+        """An operation with one result."""
         operands = [self.value(a) for a in node.args]
-        numbers = [v for v in operands if not isinstance(v, Node)]
+        if all(v.__class__ is Node for v in operands):
+            return self.made(node.op, tuple(operands), node.attrs, node)
         if row.type_rule == "cast":
-            return self.typed(node, (self.as_node(operands[0]),), node.attrs)
-        if len(numbers) == len(operands) and row.index_rule == "elementwise":
-            return evaluate_literals(node.op, numbers)
-        attrs = node.attrs
-        args = self.met(node.op, operands) if numbers else tuple(v for v in operands if isinstance(v, Node))
-        if row.type_rule == "compare" and numbers:
+            return self.made(node.op, (self.as_node(operands[0]),), node.attrs, node)
+        if row.index_rule == "elementwise" and not any(isinstance(v, Node) for v in operands):
+            return evaluate_literals(node.op, operands)
+        args = self.met(node.op, operands)
+        if row.type_rule == "compare":
             return self.comparison(node, args, operands)
-        return self.typed(node, args, attrs)
+        return self.made(node.op, args, node.attrs, node)
 
     def as_node(self, value: Value) -> Node:
         return value if isinstance(value, Node) else number_const(value, default_dtype(value))
 
     def met(self, op: str, operands: Sequence[Value]) -> tuple[Node, ...]:
-        """Numbers converted to the dtype of the arrays beside them; None of them is left untyped."""
-        group = operands[1:] if op == "where" else operands
-        common: DType | None = None
-        for v in group:
-            if isinstance(v, Node):
-                common = v.dtype if common is None else promote(common, v.dtype)
-        # Two bare numbers that choose between each other settle on a dtype together: the wider kind.
-        for v in group:
-            if not isinstance(v, Node):
-                common = meeting_dtype(v, common)
+        """Numbers converted to the dtype of the arrays beside them (NEP 50); a bool has a dtype, as in NumPy."""
+        if op == "where":
+            condition = operands[0] if isinstance(operands[0], Node) else number_const(bool(operands[0]), BOOL)
+            return condition, *self.met("", operands[1:])
         if op == "pow" and isinstance(operands[0], Node) and not isinstance(operands[1], Node):
             self.check_exponent(operands[0].dtype, operands[1])
-        row = OPERATIONS[op]
-        result = []
-        for i, v in enumerate(operands):
+        given = [number_const(v, BOOL) if isinstance(v, bool) else v for v in operands]
+        common: DType | None = None
+        for v in given:
             if isinstance(v, Node):
-                result.append(v)
-            elif op == "where" and i == 0:
-                result.append(number_const(bool(v), BOOL))
-            else:
-                assert common is not None
-                fits = row.type_rule != "compare" or not common.is_integer or in_range(v, common)
-                result.append(number_const(v if fits else limits(common)[v > 0], common))
-        return tuple(result)
+                common = v.dtype if common is None else promote(common, v.dtype)
+        for v in given:
+            if not isinstance(v, Node):
+                common = meeting_dtype(v, common)
+        assert common is not None
+        clamped = common.is_integer and bool(op) and OPERATIONS[op].type_rule == "compare"
+        return tuple([v if isinstance(v, Node) else self.beside(v, common, clamped) for v in given])
+
+    @staticmethod
+    def beside(value: Number, d: DType, clamped: bool) -> Node:
+        """A number as a constant of the dtype it meets; what is only compared may be out of range."""
+        if clamped and not in_range(value, d):
+            value = limits(d)[value > 0]
+        return number_const(value, d)
 
     @staticmethod
     def check_exponent(base: DType, exponent: Number) -> None:
@@ -186,7 +179,7 @@ class _Specialisation:
         """A number outside the array's integer range still compares as the number it is."""
         outside = [i for i, v in enumerate(operands) if not isinstance(v, Node) and self.outside(v, args[i].dtype)]
         if not outside:
-            return self.typed(node, args, node.attrs)
+            return self.made(node.op, args, node.attrs, node)
         number = operands[outside[0]]
         assert not isinstance(number, Node)
         left_is_smaller = (number > 0) == (outside[0] == 1)
@@ -200,15 +193,21 @@ class _Specialisation:
     def outside(value: Number, d: DType) -> bool:
         return d.is_integer and not in_range(value, d)
 
-    def typed(self, node: Node, args: tuple[Node, ...], attrs: Attrs) -> Node:
-        return self.made(node.op, args, attrs, node)
-
     def made(self, op: str, args: tuple[Node, ...], attrs: Attrs, origin: Node) -> Node:
-        labels = [self.label(a) for a in args]
-        typed = make(op, args, attrs, tensor_type(op, [a.tensor for a in args], attrs, labels))
-        self.nodes.setdefault(typed)
-        if origin in self.program.names:
-            self.names.setdefault(typed, self.program.names[origin])
+        types: Any = [a.type for a in args]
+        try:
+            type_ = tensor_type(op, types, attrs)
+        except ShapeError:
+            type_ = tensor_type(op, types, attrs, [self.label(a) for a in args])  # the same error, naming the operands
+        typed = make(op, args, attrs, type_)
+        self.nodes[typed] = None
+        return self.called(typed, origin)
+
+    def called(self, typed: Node, origin: Node) -> Node:
+        """``typed`` by the name of the untyped node it comes from; the first name stays."""
+        name = self.program.names.get(origin)
+        if name is not None:
+            self.names.setdefault(typed, name)
         return typed
 
     def label(self, node: Node) -> str:
