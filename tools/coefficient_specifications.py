@@ -45,6 +45,10 @@ class Constant:
     bits: tuple[int, ...]
 
 
+ERFC_CENTER = "3.8798828125"
+"""Chosen among its neighbours because the function there, the constant coefficient, is almost a float64."""
+
+
 def in_square(function: Function) -> Function:
     """A function of x as one of u = x*x, for even quotients such as tanh(x)/x."""
     return lambda u: function(mp.sqrt(u))
@@ -68,6 +72,16 @@ def series(z: Real) -> Real:
 def root(t: Real) -> Real:
     """sqrt(erfc(1 + t))."""
     return mp.sqrt(mp.erfc(t + 1))
+
+
+def scaled_complement(center: Real, scaled: int) -> Function:
+    """exp(y*y)*erfc(y), times 1 + 2*y if ``scaled``, in v = (y - center)/(y + center)."""
+
+    def function(v: Real) -> Real:
+        y = center * (1 + v) / (1 - v)
+        return mp.exp(y * y) * mp.erfc(y) * (1 + 2 * y * scaled) if scaled else mp.exp(y * y) * mp.erfc(y)
+
+    return function
 
 
 def exponential_fits() -> list[Fit]:
@@ -111,6 +125,9 @@ def logarithm_fits() -> list[Fit]:
                 53,
             )
         )
+    fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
+    rows.append(Fit("LOG_FIFTH_F64", "(2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s", fifth, lambda z: z * z / 2,
+                    "z*z/2", (0, "0.02950"), 7, 53))  # fmt: skip
     return rows
 
 
@@ -133,8 +150,19 @@ def error_function_fits() -> list[Fit]:
     weight = in_square(lambda x: x / mp.erf(x))
     rows = [
         Fit(f"ERF_{s}", "erf(x)/x - 1 in u = x*x", near, weight, "x/erf(x)", (0, "1.0"), degree, bits)
-        for s, degree, bits in (("F32", 7, 24),)
+        for s, degree, bits in (("F32", 7, 24), ("F64", 15, 53))
     ]
+    for suffix, start, scaled, center, high, degree in (
+        ("WIDE", 0, 0, 3, "10.35", 11),
+        ("F64", "0.25", 1, ERFC_CENTER, "27.3", 22),
+    ):
+        mapped = [(mp.mpf(y) - mp.mpf(center)) / (mp.mpf(y) + mp.mpf(center)) for y in (start, high)]
+        function = scaled_complement(mp.mpf(center), scaled)
+        rows.append(
+            Fit(f"ERFC_{suffix}", f"exp(y*y)*erfc(y){'*(1 + 2*y)' * scaled} in v = (y - {center})/(y + {center})",
+                function, lambda v, g=function: 1 / g(v), "1/function", (mapped[0], mapped[1]), degree, 53,
+                singular_at_zero=False)
+        )  # fmt: skip
     rows.append(
         Fit("ERF_TAIL_F32", "sqrt(erfc(x)) in t = x - 1", root, lambda t: 2 * root(t), "2*sqrt(erfc(x))",
             ("-1e-4", "2.9255"), 11, 24, singular_at_zero=False)
@@ -142,7 +170,30 @@ def error_function_fits() -> list[Fit]:
     return rows
 
 
-FITS = [*exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *error_function_fits()]
+def trigonometric_fits() -> list[Fit]:
+    """Sine and cosine on an eighth of a turn, inverse tangent below tan(pi/8), inverse sine below one half."""
+    quarter = mp.pi / 4
+    limit = quarter**2 * mp.mpf("1.001")
+    sine = in_square(lambda r: (mp.sin(r) / r - 1) / r**2)
+    cosine = in_square(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4)
+    arcsine = in_square(lambda x: (mp.asin(x) / x - 1) / x**2)
+    arctangent = in_square(lambda x: (mp.atan(x) / x - 1) / x**2)
+    rows = []
+    for suffix, lengths in (("WIDE", (3, 2, 5, 5)), ("F64", (5, 5, 12, 10))):
+        rows += [
+            Fit(f"SIN_{suffix}", "(sin(r) - r)/r**3 in u = r*r", sine, in_square(lambda r: r**3 / mp.sin(r)),
+                "r**3/sin(r)", (0, limit), lengths[0], 53),
+            Fit(f"COS_{suffix}", "(cos(r) - 1 + r*r/2)/r**4 in u = r*r", cosine, in_square(lambda r: r**4 / mp.cos(r)),
+                "r**4/cos(r)", (0, limit), lengths[1], 53),
+            Fit(f"ASIN_{suffix}", "(asin(x) - x)/x**3 in u = x*x", arcsine, in_square(lambda x: x**3 / mp.asin(x)),
+                "x**3/asin(x)", (0, "0.25"), lengths[2], 53),
+            Fit(f"ATAN_{suffix}", "(atan(x) - x)/x**3 in u = x*x", arctangent, in_square(lambda x: x**3 / mp.atan(x)),
+                "x**3/atan(x)", (0, "0.17165"), lengths[3], 53),
+        ]  # fmt: skip
+    return rows
+
+
+FITS = [*exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *error_function_fits(), *trigonometric_fits()]
 
 CONSTANTS = [
     # The first part times an exponent must be exact, hence its few bits.
@@ -155,6 +206,11 @@ CONSTANTS = [
     Constant("LOG10_E_F64", "log10(e)", lambda: 1 / mp.log(10), (53, 53)),
     Constant("LOG10_2_F32", "log10(2)", lambda: mp.log(2) / mp.log(10), (15, 24)),
     Constant("LOG10_2_F64", "log10(2)", lambda: mp.log(2) / mp.log(10), (42, 53)),
+    Constant("ERFC_CENTER_F64", "where erfc's variable is zero", lambda: mp.mpf(ERFC_CENTER), (53,)),
+    Constant("SQRT_HALF_F64", "sqrt(1/2)", lambda: mp.sqrt(mp.mpf(1) / 2), (53, 53)),
+    Constant("TWO_THIRDS_F64", "2/3", lambda: mp.mpf(2) / 3, (53, 53)),
+    Constant("PI_HALF_F64", "pi/2", lambda: mp.pi / 2, (53, 53)),
+    Constant("PI_HALF_THREE_F64", "pi/2", lambda: mp.pi / 2, (53, 53, 53)),
     Constant("GELU_LINEAR_F64", "2*sqrt(2/pi)", lambda: 2 * mp.sqrt(2 / mp.pi), (53, 53)),
     Constant("GELU_CUBIC_F64", "2*sqrt(2/pi)*0.044715", lambda: 2 * mp.sqrt(2 / mp.pi) * mp.mpf("0.044715"), (53, 53)),
     Constant("LN2_HALF_F32", "log(2)/2", lambda: mp.log(2) / 2, (24,)),

@@ -62,6 +62,34 @@ LOG10_2_F64 = (
     _h("0x1.fef311f12b358p-46"),
 )
 
+# ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
+ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
+
+# SQRT_HALF_F64: sqrt(1/2); parts of 53, 53 bits, remainder 2.07e-33
+SQRT_HALF_F64 = (
+    _h("0x1.6a09e667f3bcdp-1"),
+    _h("-0x1.bdd3413b26456p-55"),
+)
+
+# TWO_THIRDS_F64: 2/3; parts of 53, 53 bits, remainder 2.05e-33
+TWO_THIRDS_F64 = (
+    _h("0x1.5555555555555p-1"),
+    _h("0x1.5555555555555p-55"),
+)
+
+# PI_HALF_F64: pi/2; parts of 53, 53 bits, remainder 1.5e-33
+PI_HALF_F64 = (
+    _h("0x1.921fb54442d18p+0"),
+    _h("0x1.1a62633145c07p-54"),
+)
+
+# PI_HALF_THREE_F64: pi/2; parts of 53, 53, 53 bits, remainder 5.56e-50
+PI_HALF_THREE_F64 = (
+    _h("0x1.921fb54442d18p+0"),
+    _h("0x1.1a62633145c07p-54"),
+    _h("-0x1.f1976b7ed8fbcp-110"),
+)
+
 # GELU_LINEAR_F64: 2*sqrt(2/pi); parts of 53, 53 bits, remainder 1.37e-33
 GELU_LINEAR_F64 = (
     _h("0x1.9884533d43651p+0"),
@@ -215,6 +243,20 @@ LOG_WIDE = (
     _h("0x1.e3056a2aef48dp-3"),
 )
 
+# LOG_FIFTH_F64: (2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s
+# interval [0.0, 0.0295], degree 7, 53-bit coefficients, weight z*z/2,
+# largest weighted error 8.878e-23 = 2**-73.254 at 0.00184307
+LOG_FIFTH_F64 = (
+    _h("0x1.9999999999995p-2"),
+    _h("0x1.249249249315bp-2"),
+    _h("0x1.c71c71c562343p-3"),
+    _h("0x1.745d183f25313p-3"),
+    _h("0x1.3b135fa1577dfp-3"),
+    _h("0x1.112121fc9e84fp-3"),
+    _h("0x1.de238e94e2c1fp-4"),
+    _h("0x1.eb8c7fb52f5c6p-4"),
+)
+
 # SINH_F64: (sinh(x) - x)/x**3 in u = x*x
 # interval [0.0, 1.0001], degree 7, 53-bit coefficients, weight x**3/sinh(x),
 # largest weighted error 1.45e-19 = 2**-62.581 at 0.0374731
@@ -280,6 +322,75 @@ ERF_F32 = (
     _h("-0x1.22ce780000000p-17"),
 )
 
+# ERF_F64: erf(x)/x - 1 in u = x*x
+# interval [0.0, 1.0], degree 15, 53-bit coefficients, weight x/erf(x),
+# largest weighted error 1.099e-17 = 2**-56.336 at 7.43693e-6
+ERF_F64 = (
+    _h("0x1.06eba8214db69p-3"),
+    _h("-0x1.812746b037a0ap-2"),
+    _h("0x1.ce2f21a0445acp-4"),
+    _h("-0x1.b82ce31316618p-6"),
+    _h("0x1.565bcd2a1cda5p-8"),
+    _h("-0x1.c02dbad9d35d6p-11"),
+    _h("0x1.f9a44b39022a5p-14"),
+    _h("-0x1.f4f481efa9027p-17"),
+    _h("0x1.bcc43a54eb5bbp-20"),
+    _h("-0x1.8c2bcc49e464cp-23"),
+    _h("0x1.7d117d07d3a7bp-25"),
+    _h("-0x1.0de8c92dd3894p-25"),
+    _h("0x1.750b30310216ap-26"),
+    _h("-0x1.61fc31fcfa16ep-27"),
+    _h("0x1.9274a01f3cfa3p-29"),
+    _h("-0x1.9d9692236d204p-32"),
+)
+
+# ERFC_WIDE: exp(y*y)*erfc(y) in v = (y - 3)/(y + 3)
+# interval [-1.0, 0.5505618], degree 11, 53-bit coefficients, weight 1/function,
+# largest weighted error 6.311e-10 = 2**-30.561 at 0.550562
+ERFC_WIDE = (
+    _h("0x1.6e9827d04775cp-3"),
+    _h("-0x1.4e102bb6eaad4p-2"),
+    _h("0x1.f6ff219c28842p-3"),
+    _h("-0x1.336ff38234181p-3"),
+    _h("0x1.258ad2c7fdd55p-4"),
+    _h("-0x1.8fa8f55479639p-6"),
+    _h("0x1.17e6ec601d64ep-8"),
+    _h("0x1.75a1be3449b57p-11"),
+    _h("-0x1.3ba168fe4a3ecp-11"),
+    _h("0x1.0170558481a15p-15"),
+    _h("0x1.13c3b8f421c0ep-14"),
+    _h("0x1.39018c43ab0f7p-18"),
+)
+
+# ERFC_F64: exp(y*y)*erfc(y)*(1 + 2*y) in v = (y - 3.8798828125)/(y + 3.8798828125)
+# interval [-0.87893119, 0.7511291], degree 22, 53-bit coefficients, weight 1/function,
+# largest weighted error 2.133e-18 = 2**-58.702 at 0.101844
+ERFC_F64 = (
+    _h("0x1.3c31447fb1930p+0"),
+    _h("-0x1.1ebccaacfcb37p-3"),
+    _h("0x1.47125c0d6739bp-7"),
+    _h("0x1.323d1f5f1057ap-4"),
+    _h("-0x1.adb2a03bdbba0p-4"),
+    _h("0x1.7e6eb889aa166p-4"),
+    _h("-0x1.01cff4090fbc3p-4"),
+    _h("0x1.0e98b8bc3a5ebp-5"),
+    _h("-0x1.aaab8c1f0a1fap-7"),
+    _h("0x1.b2f41c9fc27d1p-9"),
+    _h("-0x1.31faedc223763p-13"),
+    _h("-0x1.2f94e93468627p-12"),
+    _h("0x1.ce8dd03b153b5p-14"),
+    _h("0x1.5d4abc67d9ccap-19"),
+    _h("-0x1.ddfaf98f5fbc8p-17"),
+    _h("0x1.641f289ece4e7p-19"),
+    _h("0x1.87f9a73a932fdp-20"),
+    _h("-0x1.3803bf417847fp-21"),
+    _h("-0x1.41a0179cc3577p-23"),
+    _h("0x1.92b7429c9fb77p-24"),
+    _h("0x1.514c2d1acb4bcp-26"),
+    _h("-0x1.634202407a613p-27"),
+    _h("-0x1.8953ca7fa26cep-29"),
+)
+
 # ERF_TAIL_F32: sqrt(erfc(x)) in t = x - 1
 # interval [-0.0001, 2.9255], degree 11, 24-bit coefficients, weight 2*sqrt(erfc(x)),
 # largest weighted error 5.157e-9 = 2**-27.531 at -0.0001
@@ -296,4 +407,107 @@ ERF_TAIL_F32 = (
     _h("0x1.3610a40000000p-11"),
     _h("-0x1.a5373e0000000p-14"),
     _h("0x1.bf0c080000000p-18"),
+)
+
+# SIN_WIDE: (sin(r) - r)/r**3 in u = r*r
+# interval [0.0, 0.61746713], degree 3, 53-bit coefficients, weight r**3/sin(r),
+# largest weighted error 5.192e-12 = 2**-37.487 at 0.617467
+SIN_WIDE = (
+    _h("-0x1.5555554c6b060p-3"),
+    _h("0x1.1111086537c76p-7"),
+    _h("-0x1.a00f7ad4693e9p-13"),
+    _h("0x1.6cd0e1830ef9bp-19"),
+)
+
+# COS_WIDE: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
+# interval [0.0, 0.61746713], degree 2, 53-bit coefficients, weight r**4/cos(r),
+# largest weighted error 1.173e-10 = 2**-32.989 at 0.617467
+COS_WIDE = (
+    _h("0x1.55554a0b22ba1p-5"),
+    _h("-0x1.6c0c300419d87p-10"),
+    _h("0x1.99ea91ef3f095p-16"),
+)
+
+# ASIN_WIDE: (asin(x) - x)/x**3 in u = x*x
+# interval [0.0, 0.25], degree 5, 53-bit coefficients, weight x**3/asin(x),
+# largest weighted error 2.779e-10 = 2**-31.745 at 0.25
+ASIN_WIDE = (
+    _h("0x1.55554c6186904p-3"),
+    _h("0x1.33387c33ff6aep-4"),
+    _h("0x1.6caed12149599p-5"),
+    _h("0x1.04920f265201ep-5"),
+    _h("0x1.d91545a6d8ea5p-7"),
+    _h("0x1.335a2dc5c3773p-5"),
+)
+
+# ATAN_WIDE: (atan(x) - x)/x**3 in u = x*x
+# interval [0.0, 0.17165], degree 5, 53-bit coefficients, weight x**3/atan(x),
+# largest weighted error 2.297e-11 = 2**-35.341 at 0.17165
+ATAN_WIDE = (
+    _h("-0x1.555554c5595e0p-2"),
+    _h("0x1.9999181c7cb10p-3"),
+    _h("-0x1.247ecb1da42c8p-3"),
+    _h("0x1.c46284143226dp-4"),
+    _h("-0x1.5b28061bebd50p-4"),
+    _h("0x1.8480f8f987872p-5"),
+)
+
+# SIN_F64: (sin(r) - r)/r**3 in u = r*r
+# interval [0.0, 0.61746713], degree 5, 53-bit coefficients, weight r**3/sin(r),
+# largest weighted error 3.771e-18 = 2**-57.88 at 0.0237181
+SIN_F64 = (
+    _h("-0x1.5555555555548p-3"),
+    _h("0x1.111111110f752p-7"),
+    _h("-0x1.a01a019beff34p-13"),
+    _h("0x1.71de355caea93p-19"),
+    _h("-0x1.ae5e526275f8dp-26"),
+    _h("0x1.5d8d90556694fp-33"),
+)
+
+# COS_F64: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
+# interval [0.0, 0.61746713], degree 5, 53-bit coefficients, weight r**4/cos(r),
+# largest weighted error 5.799e-20 = 2**-63.903 at 0.617467
+COS_F64 = (
+    _h("0x1.555555555554bp-5"),
+    _h("-0x1.6c16c16c15015p-10"),
+    _h("0x1.a01a019c8f13bp-16"),
+    _h("-0x1.27e4f7f16f28dp-22"),
+    _h("0x1.1ee9dba5b9619p-29"),
+    _h("-0x1.8fa664db8e303p-37"),
+)
+
+# ASIN_F64: (asin(x) - x)/x**3 in u = x*x
+# interval [0.0, 0.25], degree 12, 53-bit coefficients, weight x**3/asin(x),
+# largest weighted error 9.643e-19 = 2**-59.847 at 0.25
+ASIN_F64 = (
+    _h("0x1.5555555555577p-3"),
+    _h("0x1.333333332e143p-4"),
+    _h("0x1.6db6db7211783p-5"),
+    _h("0x1.f1c71a954c099p-6"),
+    _h("0x1.6e8bded6bd1c0p-6"),
+    _h("0x1.1c49f101b9795p-6"),
+    _h("0x1.ca1f7e8a9577bp-7"),
+    _h("0x1.7585ff6ee0c64p-7"),
+    _h("0x1.613a0d28aa820p-7"),
+    _h("0x1.e61a292eebc17p-9"),
+    _h("0x1.63919ad833c97p-6"),
+    _h("-0x1.57ee8568da29ap-6"),
+    _h("0x1.0b422ae1b51b4p-5"),
+)
+
+# ATAN_F64: (atan(x) - x)/x**3 in u = x*x
+# interval [0.0, 0.17165], degree 10, 53-bit coefficients, weight x**3/atan(x),
+# largest weighted error 1.3e-18 = 2**-59.416 at 0.17165
+ATAN_F64 = (
+    _h("-0x1.555555555553dp-2"),
+    _h("0x1.9999999995866p-3"),
+    _h("-0x1.24924922acfb6p-3"),
+    _h("0x1.c71c70e5cf423p-4"),
+    _h("-0x1.745cf8d2f84ecp-4"),
+    _h("0x1.3b111854a1134p-4"),
+    _h("-0x1.10ebae4838b45p-4"),
+    _h("0x1.df0eac355fbecp-5"),
+    _h("-0x1.9ccfbcc6497cap-5"),
+    _h("0x1.37cd93399e519p-5"),
+    _h("-0x1.2557d23e64529p-6"),
 )

@@ -1,14 +1,74 @@
-"""erf and erfc."""
+"""erf, erfc, and the normal distribution's gate, gelu."""
 
 from __future__ import annotations
 
+import math
+
 from ..ir.build import Expr, call, fma, where
-from .formats import SINGLE, at_most, polynomial
+from ..ir.dtype import F32, F64
+from .exponential import exp_of_sum, exp_wide
+from .formats import DOUBLE, SINGLE, WIDE, at_least, at_most, polynomial, two_product
 
 
 def erf(x: Expr) -> Expr:
     """The error function."""
-    return _erf_single(x)
+    return _erf_single(x) if x.dtype is F32 else _erf_double(x)
+
+
+def erfc(x: Expr) -> Expr:
+    """1 - erf(x), accurate in its tail."""
+    if x.dtype is F32:
+        y = at_most(abs(x), 10.3).cast(F64)
+        tail = _tail_wide(y)
+        return where(x < 0.0, 2.0 - tail, tail).cast(F32)
+    a = abs(x)
+    tail = _tail_double(at_most(a, 27.3), a.like(0.0), a.like(1.0))
+    near = 1.0 - fma(x, polynomial(x * x, DOUBLE.table("ERF")), x)
+    return where(a < 0.25, near, where(x < 0.0, 2.0 - tail, tail))
+
+
+def gelu(x: Expr) -> Expr:
+    """x*Phi(x), the erf form: Phi(x) is erfc(-x/sqrt(2))/2."""
+    if x.dtype is F32:
+        clamped = at_least(x, -14.6)
+        y = at_most(abs(clamped), 14.6).cast(F64) * math.sqrt(0.5)
+        tail = 0.5 * _tail_wide(y)
+        return (clamped.cast(F64) * where(x < 0.0, tail, 1.0 - tail)).cast(F32)
+    high, low = DOUBLE.table("SQRT_HALF")
+    clamped = at_least(x, -38.6)
+    a = at_most(abs(clamped), 38.6)
+    y, y_rest = two_product(a, a.like(high))
+    y_rest = fma(a, low, y_rest)
+    half = clamped * 0.5
+    negative = _tail_double(y, y_rest, half)
+    upper = fma(-x, 0.5 * _tail_double(y, y_rest, x.like(1.0)), x)
+    z = clamped * high
+    near = fma(half, fma(z, polynomial(z * z, DOUBLE.table("ERF")), z), half)
+    return where(a < 0.354, near, where(x < 0.0, negative, where(x > 38.5, x, upper)))
+
+
+def _tail_wide(y: Expr) -> Expr:
+    """erfc(y) in float64 to float32 accuracy, for 0 <= y <= 10.35."""
+    scaled = polynomial((y - 3.0) / (y + 3.0), WIDE.table("ERFC"))
+    return scaled * exp_wide(-(y * y))
+
+
+def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
+    """factor * erfc(y + y_rest) for 0.25 <= y <= 27.3: exp(-y*y), its argument in two parts, times a slow function."""
+    square, square_rest = two_product(y, y)
+    square_rest = fma(y + y, y_rest, square_rest)
+    (center,) = DOUBLE.table("ERFC_CENTER")
+    v = (y - center) / (y + center)
+    slow = polynomial(v, DOUBLE.table("ERFC")) / fma(y, 2.0, 1.0)
+    return exp_of_sum(-square, -square_rest, factor * slow)
+
+
+def _erf_double(x: Expr) -> Expr:
+    """x + x*p(x*x) below 1; 1 - erfc(x) above."""
+    a = abs(x)
+    small = fma(a, polynomial(x * x, DOUBLE.table("ERF")), a)
+    large = 1.0 - _tail_double(at_most(a, 6.0), a.like(0.0), a.like(1.0))
+    return call("copysign", where(a > 1.0, large, small), x)
 
 
 def _erf_single(x: Expr) -> Expr:

@@ -8,7 +8,18 @@ from __future__ import annotations
 import math
 
 from ..ir.build import Expr, fma, where
-from .formats import WIDE, Format, at_least, at_most, format_of, polynomial, power_of_two, round_to_integer
+from .formats import (
+    DOUBLE,
+    WIDE,
+    Format,
+    at_least,
+    at_most,
+    fast_two_sum,
+    format_of,
+    polynomial,
+    power_of_two,
+    round_to_integer,
+)
 
 LOG2_E = 1.4426950408889634
 
@@ -89,3 +100,17 @@ def expm1_wide(x: Expr) -> Expr:
 def _reduce_wide(x: Expr) -> tuple[Expr, Expr]:
     n, bits = round_to_integer(x, LOG2_E, WIDE, low_bits=WIDE.bias)
     return fma(n, -math.log(2.0), x), power_of_two(bits, WIDE)
+
+
+def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None) -> Expr:
+    """factor * e**(x + rest) in float64 for |x| <= 760 and a small ``rest``, rounded about once."""
+    f = DOUBLE
+    n, bits = round_to_integer(x, LOG2_E, f, low_bits=2 * f.bias)
+    high, low = f.table("LN2")
+    r_high, r_low = fma(n, -high, x), fma(n, -low, rest)
+    r = r_high + r_low
+    tail = fma(r * r, polynomial(r, f.table("EXP")), r_low)
+    total, error = fast_two_sum(x.like(1.0), r_high)
+    half = bits >> 1
+    value = total + (error + tail) if factor is None else fma(total, factor, factor * (error + tail))
+    return (value * power_of_two(half, f)) * power_of_two(bits - half, f)

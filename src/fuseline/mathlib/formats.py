@@ -76,6 +76,13 @@ def fast_two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return s, b - (s - a)
 
 
+def two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a + b and its rounding error, whatever their order (Knuth)."""
+    s = a + b
+    back = s - a
+    return s, (a - (s - back)) + (b - back)
+
+
 def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a * b and its rounding error."""
     p = a * b

@@ -6,16 +6,19 @@ from collections.abc import Callable
 
 from ..ir.build import Expr
 from .activation import gelu_tanh, sigmoid, silu, softplus
-from .error_function import erf
+from .error_function import erf, erfc, gelu
 from .exponential import exp, exp2, expm1
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from .logarithm import log, log1p, log2, log10
+from .logarithm import log, log1p, log2, log10, logaddexp
+from .power import cbrt, hypot, pow, rsqrt
+from .trigonometric import acos, asin, atan, atan2, cos, sin, tan
 
 FUNCTIONS: dict[str, Callable[..., Expr]] = {
     f.__name__: f
     for f in (
         exp, exp2, expm1, log, log2, log10, log1p, tanh, sinh, cosh, asinh, acosh, atanh, erf,
-        sigmoid, silu, softplus, gelu_tanh,
+        sigmoid, silu, softplus, gelu_tanh, gelu, erfc, logaddexp, rsqrt, cbrt, hypot, pow,
+        sin, cos, tan, asin, acos, atan, atan2,
     )
 }  # fmt: skip
 """Every transcendental operation by its name in `ops`."""

@@ -10,7 +10,9 @@ import math
 import numpy as np
 
 from ..ir.build import Expr, fma, where
-from .formats import SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, power_of_two
+from ..ir.dtype import F64
+from .exponential import exp
+from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, power_of_two, two_product
 
 
 def log(x: Expr) -> Expr:
@@ -27,9 +29,10 @@ def log2(x: Expr) -> Expr:
     f = format_of(x)
     k, r = split(x, f)
     high, low = f.table("LOG2_E")
-    tail = fma(r, low, correction(r, f) * high)
-    total, rest = fast_two_sum(k, r * high)
-    return special_cases(x, total + (rest + (fma(r, high, -(r * high)) + tail)))
+    product, product_rest = two_product(r, r.like(high))
+    tail = fma(correction(r, f), high, fma(r, low, product_rest))
+    total, rest = fast_two_sum(k, product)
+    return special_cases(x, total + (rest + tail))
 
 
 def log10(x: Expr) -> Expr:
@@ -38,8 +41,8 @@ def log10(x: Expr) -> Expr:
     k, r = split(x, f)
     high, low = f.table("LOG10_E")
     step, step_rest = f.table("LOG10_2")
-    product = r * high
-    tail = fma(r, high, -product) + fma(k, step_rest, fma(r, low, correction(r, f) * high))
+    product, product_rest = two_product(r, r.like(high))
+    tail = fma(correction(r, f), high, fma(k, step_rest, fma(r, low, product_rest)))
     total, rest = fast_two_sum(k * step, product)
     return special_cases(x, total + (rest + tail))
 
@@ -52,6 +55,22 @@ def log1p(x: Expr) -> Expr:
     value = where(x < math.inf, value, x)
     value = where(x < -1.0, math.nan, value)
     return where(x == -1.0, -math.inf, value)
+
+
+def logaddexp(a: Expr, b: Expr) -> Expr:
+    """log(exp(a) + exp(b)), the larger one plus log1p of the exponential of minus their distance; in float64."""
+    dtype = a.dtype
+    a, b = a.cast(F64), b.cast(F64)
+    swap = a < b
+    high, low = where(swap, b, a), where(swap, a, b)
+    # Equal operands may be infinite; their distance is 0 all the same.
+    distance = where(high == low, 0.0, low - high)
+    rest = where(distance > -math.inf, (low - distance) - high, 0.0)
+    rest = where(distance == 0.0, 0.0, rest)
+    e = exp(distance)
+    e = fma(e, rest, e)
+    # log1p_finite takes no subnormal.
+    return (high + where(e < 2.0**-60, e, log1p_finite(e, DOUBLE))).cast(dtype)
 
 
 def log1p_finite(x: Expr, f: Format) -> Expr:

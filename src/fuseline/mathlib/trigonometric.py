@@ -1,0 +1,182 @@
+"""sin, cos and tan over the whole range of their format, and the inverse functions.
+
+x = k*(pi/2) + r. Below 2**30 the multiple is subtracted in parts (Cody and Waite); above, the fraction of x*(2/pi)
+comes from the few words of 2/pi that matter at x's exponent (Payne and Hanek), looked up by groups of 16 exponents.
+float32 is evaluated in float64.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..ir.build import Expr, call, fma, where
+from ..ir.dtype import F32, F64, I32, I64
+from .formats import DOUBLE, WIDE, Format, fast_two_sum, polynomial, two_sum
+from .reduction import Reduced, reduce_quarter_turns
+
+
+def sin(x: Expr) -> Expr:
+    """Sine."""
+    return _circular(x, shift=0)
+
+
+def cos(x: Expr) -> Expr:
+    """Cosine, a quarter turn ahead of the sine."""
+    return _circular(x, shift=1)
+
+
+def _circular(x: Expr, shift: int) -> Expr:
+    reduced = reduce_quarter_turns(x)
+    s, c = _sine_and_cosine(reduced)
+    quadrant = reduced.quadrant + shift
+    value = where((quadrant & 1) == 0, s, c)
+    sign = (quadrant & 2) << 62
+    return (value.bitcast(I64) ^ sign).bitcast(F64).cast(x.dtype)
+
+
+def tan(x: Expr) -> Expr:
+    """Tangent, as the quotient of sine and cosine."""
+    reduced = reduce_quarter_turns(x)
+    even = (reduced.quadrant & 1) == 0
+    if reduced.rest is None:
+        s, c = _sine_and_cosine(reduced)
+        return (where(even, s, c) / where(even, c, -s)).cast(F32)
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_in_parts(reduced.value, reduced.rest)
+    sine, sine_rest = fast_two_sum(sine, sine_rest)
+    cosine, cosine_rest = fast_two_sum(cosine, cosine_rest)
+    top, bottom = where(even, sine, cosine), where(even, cosine, -sine)
+    top_rest, bottom_rest = where(even, sine_rest, cosine_rest), where(even, cosine_rest, -sine_rest)
+    quotient = top / bottom
+    error = fma(-quotient, bottom_rest, fma(-quotient, bottom, top) + top_rest)
+    return where(x == 0.0, x, quotient + error / bottom)
+
+
+def _sine_and_cosine(reduced: Reduced) -> tuple[Expr, Expr]:
+    """sin(r) and cos(r) for |r| <= pi/4."""
+    r = reduced.value
+    u = r * r
+    if reduced.rest is None:
+        sine = fma(r * u, polynomial(u, WIDE.table("SIN")), r)
+        return sine, fma(u * u, polynomial(u, WIDE.table("COS")), fma(u, -0.5, 1.0))
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_in_parts(r, reduced.rest)
+    return sine + sine_rest, cosine + cosine_rest
+
+
+def _sine_and_cosine_in_parts(r: Expr, rest: Expr) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+    """The same for r + rest, each as an unevaluated sum of a large and a small part."""
+    u = r * r
+    half = u * 0.5
+    whole = 1.0 - half
+    sine_rest = fma(rest, whole, (r * u) * polynomial(u, DOUBLE.table("SIN")))
+    cosine_rest = fma(r, -rest, ((1.0 - whole) - half) + (u * u) * polynomial(u, DOUBLE.table("COS")))
+    # u was rounded: half of its error belongs to the cosine.
+    return (r, sine_rest), (whole, fma(fma(r, r, -u), -0.5, cosine_rest))
+
+
+# ── inverse functions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asin(x: Expr) -> Expr:
+    """Inverse sine; NaN outside [-1, 1]."""
+    a = abs(x)
+    if x.dtype is F32:
+        large = a > 0.5
+        wide = a.cast(F64)
+        p = _asin_of_half(wide, large, WIDE)[0]
+        return call("copysign", where(large, fma(p, -2.0, math.pi / 2), p).cast(F32), x)
+    large = a > 0.5
+    p, tail = _asin_of_half(a, large, DOUBLE)
+    high, low = DOUBLE.table("PI_HALF")
+    total, rest = fast_two_sum(p.like(high), p * -2.0)
+    return call("copysign", where(large, total + (rest + fma(tail, -2.0, low)), p + tail), x)
+
+
+def acos(x: Expr) -> Expr:
+    """Inverse cosine; NaN outside [-1, 1]."""
+    a = abs(x)
+    large, negative = a > 0.5, x < 0.0
+    if x.dtype is F32:
+        p = _asin_of_half(a.cast(F64), large, WIDE)[0]
+        signed = call("copysign", p, x.cast(F64))
+        central = math.pi / 2 - signed
+        outer = where(negative, fma(p, -2.0, math.pi), p + p)
+        return where(large, outer, central).cast(F32)
+    p, tail = _asin_of_half(a, large, DOUBLE)
+    high, low = DOUBLE.table("PI_HALF")
+    # The three cases are base - factor*(p + tail).
+    factor = where(large, where(negative, 2.0, x.like(-2.0)), where(negative, -1.0, x.like(1.0)))
+    base = where(large, where(negative, 2.0 * high, x.like(0.0)), high)
+    base_low = where(large, where(negative, 2.0 * low, x.like(0.0)), low)
+    product = p * factor
+    total = base - product
+    # Fast two-sum needs the larger operand first; where base is zero both corrections vanish.
+    rest = where(base == 0.0, 0.0, (base - total) - product)
+    return total + (rest + fma(tail, -factor, base_low))
+
+
+def _asin_of_half(a: Expr, large: Expr, f: Format) -> tuple[Expr, Expr]:
+    """asin(t) for t = a, or t = sqrt((1 - a)/2) where a is large; in two parts, the second small.
+
+    float32 gets the sum in the first part.
+    """
+    z = where(large, (1.0 - a) * 0.5, a * a)
+    root = call("sqrt", z)
+    t = where(large, root, a)
+    series = (t * z) * polynomial(z, f.table("ASIN"))
+    if f is WIDE:
+        return t + series, series
+    correction = where(large, fma(-root, root, z) / where(root == 0.0, 1.0, root + root), 0.0)
+    return t, series + correction
+
+
+def atan(x: Expr) -> Expr:
+    """Inverse tangent."""
+    f = WIDE if x.dtype is F32 else DOUBLE
+    a = abs(x).cast(F64)
+    total, rest = _arctangent(a, a.like(1.0), f)
+    return call("copysign", (total + rest).cast(x.dtype), x)
+
+
+def atan2(y: Expr, x: Expr) -> Expr:
+    """The angle of the point (x, y), in [-pi, pi], with C99's values at zeros and infinities."""
+    f = WIDE if x.dtype is F32 else DOUBLE
+    a, b = abs(y).cast(F64), abs(x).cast(F64)
+    both_infinite = (a == math.inf) & (b == math.inf)
+    a, b = where(both_infinite, 1.0, a), where(both_infinite, 1.0, b)
+    if f is DOUBLE:
+        # Sums must not overflow, nor corrections underflow.
+        huge, tiny = (a > 2.0**1000) | (b > 2.0**1000), (a < 2.0**-800) & (b < 2.0**-800)
+        scale = where(huge, 2.0**-100, where(tiny, 2.0**200, a.like(1.0)))
+        a, b = a * scale, b * scale
+    total, rest = _arctangent(a, b, f)
+    high, low = (math.pi, 0.0) if f is WIDE else tuple(2.0 * v for v in f.table("PI_HALF"))
+    negative = x.bitcast(I32 if x.dtype is F32 else I64) < 0
+    turned, turned_rest = fast_two_sum(total.like(high), -total)
+    total = where(negative, turned, total)
+    rest = where(negative, turned_rest + (low - rest), rest)
+    return call("copysign", (total + rest).cast(x.dtype), y)
+
+
+def _arctangent(a: Expr, b: Expr, f: Format) -> tuple[Expr, Expr]:
+    """atan(a/b) for a, b >= 0 as a sum of two.
+
+    The quotient is brought below tan(pi/8) by the angles pi/4 and pi/2 before the one division.
+    """
+    steep, middle = a > b * 2.414, a > b * 0.4142
+    difference, difference_rest = two_sum(a, -b)
+    total, total_rest = two_sum(a, b)
+    top = where(steep, -b, where(middle, difference, a))
+    bottom = where(steep, a, where(middle, total, b))
+    bottom = where(bottom == 0.0, 1.0, bottom)
+    t = top / bottom
+    u = t * t
+    series = (t * u) * polynomial(u, f.table("ATAN"))
+    high, low = (math.pi / 2, 0.0) if f is WIDE else f.table("PI_HALF")
+    base = where(steep, high, where(middle, 0.5 * high, t.like(0.0)))
+    if f is WIDE:
+        return base, t + series
+    lost = where(~steep & middle, fma(-t, total_rest, difference_rest), 0.0)
+    error = where(bottom < math.inf, (fma(-t, bottom, top) + lost) / bottom, 0.0)
+    base_low = where(steep, low, where(middle, 0.5 * low, t.like(0.0)))
+    total, rest = fast_two_sum(base, t)
+    return total, rest + (series + (base_low + error))
