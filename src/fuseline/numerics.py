@@ -6,6 +6,9 @@ Where NumPy's own result depends on the machine or on argument order, the defini
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -81,10 +84,31 @@ def _fma_float64(a: Array, b: Array, c: Array) -> Array:
     result = np.where(special, product + c, result)
     rest = ~safe & ~special
     if rest.any():
-        result[rest] = [
-            _fma_rational(*v) for v in zip(a[rest].tolist(), b[rest].tolist(), c[rest].tolist(), strict=True)
-        ]
+        result[rest] = _scalar_fma()(a[rest], b[rest], c[rest]).astype(np.float64)
     return result
+
+
+@functools.cache
+def _scalar_fma() -> Callable[..., Array]:
+    """fma an element at a time: the C library's where it is within reach and exact, else exact rationals."""
+    try:
+        library_fma = ctypes.CDLL(ctypes.util.find_library("m")).fma
+    except (AttributeError, OSError, TypeError):
+        return np.frompyfunc(_fma_rational, 3, 1)
+    library_fma.restype = ctypes.c_double
+    library_fma.argtypes = (ctypes.c_double,) * 3
+    exact = all(library_fma(*v) == _fma_rational(*v) for v in _FMA_PROBES)
+    return np.frompyfunc(library_fma if exact else _fma_rational, 3, 1)
+
+
+_FMA_PROBES = (
+    (1.0 + 2.0**-52, 1.0 - 2.0**-53, -1.0),
+    (2.0**-600, 2.0**-600, 5e-324),
+    (1.5 + 2.0**-52, 2.0**-1074, -(2.0**-1073)),
+    (2.0**1000, 2.0**30, -1.7e308),
+    (1.0 + 2.0**-27, 1.0 + 2.0**-27, 2.0**-106),
+)
+"""Operands at which a product that is rounded, or a sum that is rounded twice, shows."""
 
 
 def _fma_rational(a: float, b: float, c: float) -> float:

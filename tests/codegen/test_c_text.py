@@ -1,0 +1,168 @@
+"""The C text gives the oracle's bits, at -O2 and with the options it is measured with."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arrays import first_difference, same_bits
+from fuseline.api.program import graph, optimize
+from fuseline.codegen.c import CText, emit_program
+from fuseline.errors import UnsupportedError
+from fuseline.ir.graph import Graph
+from fuseline.ir.interpret import interpret
+from fuseline.mathlib.expand import expand
+from fuseline.runtime.compiler import find_c_compiler, measured_options
+from programs import operation_programs, seeded_programs
+
+STRICT = ("-O2", "-ffp-contract=off")
+COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+
+needs_compiler = pytest.mark.skipif(find_c_compiler() is None, reason="no C compiler on this machine")
+
+
+def build(texts: Sequence[CText], folder: Path, options: Sequence[str]) -> ctypes.CDLL:
+    """Every text in a translation unit of its own, warnings being errors."""
+    files = []
+    for i, text in enumerate(texts):
+        path = folder / f"unit{i}.c"
+        path.write_text(text.source, encoding="utf-8")
+        files.append(str(path))
+    compiler = find_c_compiler()
+    assert compiler is not None
+    library = folder / "units.so"
+    warnings = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-type-limits")
+    command = [
+        *compiler.command,
+        "-std=c11",
+        *options,
+        *warnings,
+        "-fPIC",
+        "-shared",
+        "-o",
+        str(library),
+        *files,
+        "-lm",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+    return ctypes.CDLL(str(library))
+
+
+def run(library: ctypes.CDLL, text: CText, g: Graph, arrays: dict) -> dict:
+    """The outputs of one text on contiguous copies of ``arrays``."""
+    inputs = [np.ascontiguousarray(arrays[name]) for name in g.input_names]
+    outputs = [np.zeros([int(d) for d in n.tensor.shape], n.dtype.numpy) for n in g.output_nodes]
+    function = getattr(library, text.function)
+    function.restype = None
+    function(*(ctypes.c_void_p(a.ctypes.data) for a in (*inputs, *outputs)))
+    return dict(zip(g.output_names, outputs, strict=True))
+
+
+def check(programs: Sequence, folder: Path, options: Sequence[str]) -> None:
+    graphs = [optimize(p.graph) for p in programs]
+    texts, kept = [], []
+    for i, (p, g) in enumerate(zip(programs, graphs, strict=True)):
+        try:
+            texts.append(emit_program(g, f"kernel{i}"))
+        except UnsupportedError as error:
+            assert "several" in str(error), f"{p.text}: {error}"
+            continue
+        kept.append((p, g))
+    library = build(texts, folder, options)
+    for text, (p, g) in zip(texts, kept, strict=True):
+        wanted = interpret(expand(g), p.arrays)
+        given = run(library, text, g, p.arrays)
+        for name in wanted:
+            if not same_bits(wanted[name], given[name]):
+                pytest.fail(f"{p.text}\n{text.source}\n{name}: {first_difference(wanted[name], given[name])}")
+
+
+@needs_compiler
+@pytest.mark.parametrize("options", [STRICT, measured_options()], ids=["O2", "measured"])
+def test_random_programs_give_the_bits_of_the_oracle(options, tmp_path):
+    check(list(seeded_programs(40, seed=11)), tmp_path, options)
+
+
+@needs_compiler
+def test_operations_on_their_dtypes_give_the_bits_of_the_oracle(tmp_path):
+    # Every eighth, which still meets each operation and each dtype; the long test has them all.
+    check(list(operation_programs())[::8], tmp_path, STRICT)
+
+
+@needs_compiler
+@pytest.mark.long
+def test_every_operation_on_every_dtype_gives_the_bits_of_the_oracle(tmp_path):
+    check(list(operation_programs()), tmp_path, STRICT)
+
+
+@needs_compiler
+@pytest.mark.long
+@pytest.mark.parametrize("options", [STRICT, measured_options()], ids=["O2", "measured"])
+def test_two_thousand_random_programs_give_the_bits_of_the_oracle(options, tmp_path):
+    for batch in range(20):
+        folder = tmp_path / str(batch)
+        folder.mkdir()
+        check(list(seeded_programs(100, seed=100 + batch)), folder, options)
+
+
+def test_one_statement_a_value_and_no_nesting():
+    text = emit_program(optimize(graph(COURSE)), "gelu", "libm").source
+    body = [line for line in text.splitlines() if line.strip().startswith("const float")]
+    assert len(body) == 11
+    assert "tanhf(" in text
+    assert max(line.count("(") for line in body) <= 2
+
+
+@needs_compiler
+def test_a_sum_of_10_000_terms_meets_no_limit_of_the_compiler(tmp_path):
+    g = graph("y = x" + "".join(f" + {i}.5*x" for i in range(10_000)), shape=(3,))
+    text = emit_program(g, "long_sum")
+    library = build([text], tmp_path, ("-O0", "-ffp-contract=off"))
+    x = np.array([1.0, -2.5, 0.1], np.float32)
+    assert same_bits(run(library, text, g, {"x": x})["y"], interpret(g, {"x": x})["y"])
+
+
+def test_names_of_c_and_of_other_scripts_are_no_trouble():
+    text = emit_program(graph("é = x*2; int = é + 1; main = int*double; fl_x = main - y0"), "while")
+    assert re.search(r"\bvoid \w*while\w*\(", text.source)
+    assert text.source.isascii()
+
+
+@needs_compiler
+def test_awkward_names_compile(tmp_path):
+    g = graph("é = x*2; int = é + 1; main = int*double; fl_x = main - y0; n = fl_x", shape=(2,))
+    build([emit_program(g, "static")], tmp_path, STRICT)
+
+
+def test_named_sizes_become_parameters():
+    text = emit_program(graph("x: f32[T, D]; b: f32[D]; y = x + b"), "bias")
+    assert text.sizes == ("D", "T")
+    assert "int64_t D, int64_t T" in text.header
+
+
+@needs_compiler
+def test_the_header_serves_c_and_cpp(tmp_path):
+    text = emit_program(graph("y = x*2"), "twice")
+    (tmp_path / "twice.h").write_text(text.header)
+    (tmp_path / "twice.c").write_text('#include "twice.h"\n' + text.source)
+    (tmp_path / "use.c").write_text(
+        '#include "twice.h"\nint main(void) { float a = 3, b; twice(1, &a, &b); return b != 6; }\n'
+    )
+    compiler = find_c_compiler()
+    assert compiler is not None
+    program = tmp_path / "use"
+    sources = [str(tmp_path / "use.c"), str(tmp_path / "twice.c")]
+    subprocess.run([*compiler.command, "-std=c11", "-o", str(program), *sources, "-lm"], check=True)
+    assert subprocess.run([str(program)], check=False).returncode == 0
+
+
+def test_reductions_are_refused_by_name():
+    with pytest.raises(UnsupportedError, match="sum"):
+        emit_program(graph("x: f32[T, D]; y = sum(x, -1)"), "rows")
