@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from . import native
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
+_OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
 
 class _MethodDef(ctypes.Structure):
@@ -80,11 +82,14 @@ class FastCall:
     Args:
         slow: the Python function that takes every call which is not of the remembered kind.
         small_items: most elements that an operand of a remembered call has.
+        single: whether there is one output, so that ``out`` is an array and not a tuple.
     """
 
-    def __init__(self, slow: Callable[..., Any], small_items: int) -> None:
+    def __init__(self, slow: Callable[..., Any], small_items: int, single: bool) -> None:
         self._small_items = small_items
-        self._caller = (ctypes.c_void_p * 4)(None, id(slow), id(np.ndarray), object.__basicsize__)
+        out_type = np.ndarray if single else tuple
+        fields = (None, id(slow), id(np.ndarray), object.__basicsize__, id(_OUT), id(out_type))
+        self._caller = (ctypes.c_void_p * len(fields))(*fields)
         self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
         capsule = _new_capsule(ctypes.addressof(self._caller), None, None)
         self.function: Callable[..., Any] = _new_function(

@@ -56,11 +56,11 @@ def run(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array | None], na
         direct = [
             o
             if o is not None and _is_direct(o, dtype, inputs, bounds, others)
-            else recycle.empty(shape, dtype, _result_axes(shape, inputs))
+            else recycle.empty(shape, dtype, result_axes(shape, inputs))
             for o, dtype in zip(outputs, loop.outputs, strict=True)
         ]
     else:
-        axes = _result_axes(shape, inputs)
+        axes = result_axes(shape, inputs)
         direct = [recycle.empty(shape, dtype, axes) for dtype in loop.outputs]
     if 0 not in shape:
         _execute(loop, shape, inputs, direct)
@@ -87,7 +87,7 @@ def _check_outputs(loop: Loop, shape: nest.Shape, outputs: Sequence[Array | None
             )
 
 
-def _result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] | None:
+def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] | None:
     """A new result is laid out like the first input that has its shape; None means C order."""
     for a in inputs:
         if a.shape == shape:
@@ -137,25 +137,91 @@ def _is_same_memory(output: Array, a: Array) -> bool:
 
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     loop.body()
+    launch = _launch_of(shape, inputs, outputs)
+    streaming = _exceeds_caches(launch, outputs)
+    if streaming:
+        streaming = not any(_is_same_memory(o, a) for o in outputs for a in inputs)
+    _start(loop, launch, [data_address(a) for a in (*inputs, *outputs)], streaming)
+
+
+def _launch_of(shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> _Launch:
     operands = [*inputs, *outputs]
-    launch = _launch(
-        shape,
-        tuple([a.shape for a in operands]),
-        tuple([a.strides for a in operands]),
-        len(inputs),
-        threads.thread_count(),
-    )
-    starts = [data_address(a) for a in operands]
+    shapes, strides = tuple([a.shape for a in operands]), tuple([a.strides for a in operands])
+    return _launch(shape, shapes, strides, len(inputs), threads.thread_count())
+
+
+def _exceeds_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
+    return sum(o.itemsize for o in outputs) * launch.items > host.last_level_cache_bytes()
+
+
+def _start(loop: Loop, launch: _Launch, starts: list[int], streaming: bool) -> None:
+    """Run over operands that begin at ``starts``."""
     if launch.reversed:
         starts = [start + offset for start, offset in zip(starts, launch.nest.offsets, strict=True)]
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = _Job.from_buffer_copy(launch.job)
     job[_KERNEL] = loop.record_address
     job[_OPERANDS] = ctypes.addressof(addresses)
-    output_bytes = sum(o.itemsize for o in outputs) * launch.items
-    if output_bytes > host.last_level_cache_bytes() and not any(_is_same_memory(o, a) for o in outputs for a in inputs):
+    if streaming:
         job[_FLAGS] = STREAMING
     _dispatch(launch, job)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call with new outputs of which all is known but the addresses, for inputs of one set of shapes and strides."""
+
+    loop: Loop
+    shape: nest.Shape
+    axes: tuple[int, ...] | None
+    output_strides: tuple[nest.Strides, ...]
+    launch: _Launch
+    exceeds_caches: bool
+
+
+def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Prepared | None:
+    """What `run` just did for ``inputs`` with new outputs, to be done again; None for empty results."""
+    shape = results[0].shape
+    if 0 in shape:
+        return None
+    launch = _launch_of(shape, inputs, results)
+    strides = tuple(r.strides for r in results)
+    return Prepared(loop, shape, result_axes(shape, inputs), strides, launch, _exceeds_caches(launch, results))
+
+
+def run_prepared(prepared: Prepared, inputs: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array] | None:
+    """`run` for inputs of the prepared shapes, strides and dtypes, and the same number of threads.
+
+    None, and nothing done, where given ``outputs`` are not like new ones or overlap more than item by item.
+    """
+    p = prepared
+    in_place = False
+    if outputs is None:
+        results = [recycle.empty(p.shape, dtype, p.axes) for dtype in p.loop.outputs]
+    else:
+        if len(outputs) != len(p.output_strides):
+            return None
+        for o, dtype, strides in zip(outputs, p.loop.outputs, p.output_strides, strict=True):
+            usual = type(o) is np.ndarray and o.dtype is dtype and o.shape == p.shape and o.strides == strides
+            if not usual or not o.flags.writeable:
+                return None
+        bounds = [byte_bounds(o) for o in outputs]
+        for a in inputs:
+            low, high = byte_bounds(a)
+            for o, (first, end) in zip(outputs, bounds, strict=True):
+                if first < high and low < end:
+                    if not _is_same_memory(o, a):
+                        return None
+                    in_place = True
+        if len(bounds) > 1 and any(
+            first < high and low < end for i, (low, high) in enumerate(bounds) for first, end in bounds[:i]
+        ):
+            return None
+        results = list(outputs)
+    starts = [data_address(a) for a in inputs]
+    starts += [data_address(o) for o in results]
+    _start(p.loop, p.launch, starts, p.exceeds_caches and not in_place)
+    return results
 
 
 @dataclass(frozen=True, slots=True)

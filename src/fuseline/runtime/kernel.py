@@ -6,6 +6,8 @@ large one is run by `iterate`. Both run the same body.
 
 from __future__ import annotations
 
+import math
+import operator
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ShapeError, TypeRuleError
-from . import iterate, nest
+from . import iterate, nest, recycle, threads
 from .fastcall import FastCall, is_available
 from .loop import Loop
 from .ufunc import OPERAND_LIMIT, make_ufunc
@@ -26,6 +28,8 @@ DTypes = tuple[np.dtype[Any], ...]
 
 SMALL_ITEMS = 1 << 15
 """Results of at most this many elements go through NumPy's iteration."""
+
+_PREPARED_CALLS = 256
 
 _WEAK_TYPES = (bool, int, float)
 """Python numbers take the dtype of the arrays they meet (NEP 50)."""
@@ -58,7 +62,8 @@ class ElementwiseKernel:
     # An instance's call is looked up on its type, which finds this slot: no Python frame stands before the builtin.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "_check_shapes", "_fast", "_input_count", "_known", "_lock",
-        "_remembered", "_result_type", "_signatures", "_single", "_specialise", "_ufunc", "inputs", "name", "outputs",
+        "_prepared", "_remembered", "_result_type", "_signatures", "_single", "_specialise", "_ufunc", "inputs",
+        "name", "outputs",
     )  # fmt: skip
     __call__: Callable[..., Any]
 
@@ -85,8 +90,9 @@ class ElementwiseKernel:
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = threading.RLock()
         self._ufunc: np.ufunc | None = None
-        self._fast = FastCall(self._python_call, SMALL_ITEMS) if is_available() else None
+        self._fast = FastCall(self._python_call, SMALL_ITEMS, self._single) if is_available() else None
         self._remembered: DTypes | None = None
+        self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
 
     @property
@@ -125,6 +131,14 @@ class ElementwiseKernel:
 
     def _python_call(self, *args: Any, **named: Any) -> Any:
         """``kernel(x, b, r)``, by name, or with ``out=`` (an array, or a tuple with one or None for each output)."""
+        if self._prepared and (not named or (len(named) == 1 and "out" in named)):
+            prepared = self._prepared.get(_signature_of(args))
+            if prepared is not None:
+                out = named.get("out")
+                outputs = out if out is None or type(out) is tuple else (out,)
+                results = iterate.run_prepared(prepared, args, outputs)
+                if results is not None:
+                    return results[0] if self._single else self._result_type(*results)
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -140,20 +154,33 @@ class ElementwiseKernel:
         made = self.specialisation(dtypes)
         if self._remembered is not dtypes and self._remembered != dtypes:
             self._remember(dtypes, made)
-        results = self._run(made, arrays, outputs)
+        results = self._run(made, arrays, outputs, values)
         return results[0] if self._single else self._result_type(*results)
 
-    def _run(self, made: Specialisation, arrays: list[Array], outputs: list[Array | None]) -> list[Any]:
+    def _run(
+        self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]
+    ) -> list[Any]:
         names = (*self.inputs, *self.outputs)
         shape = nest.broadcast_shape([a.shape for a in arrays], names)
-        items = 1
-        for length in shape:
-            items *= length
-        if made.ufunc is not None and items <= SMALL_ITEMS and all(o is None for o in outputs):
+        fresh = all(o is None for o in outputs)
+        if made.ufunc is not None and math.prod(shape) <= SMALL_ITEMS and fresh:
             small = made.ufunc(*arrays)
             return [small] if self._single else list(small)
         results = iterate.run(made.loop, arrays, outputs, names)
+        if all(map(operator.is_, arrays, values)):
+            self._prepare(made.loop, arrays, results if fresh else None)
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
+
+    def _prepare(self, loop: Loop, arrays: list[Array], results: list[Array] | None) -> None:
+        """Remember this large call, so that the next like it needs no thought."""
+        if results is None:  # new results would have been like these
+            shape = nest.broadcast_shape([a.shape for a in arrays])
+            results = [recycle.empty(shape, dtype, iterate.result_axes(shape, arrays)) for dtype in loop.outputs]
+        prepared = iterate.prepare(loop, arrays, results)
+        if prepared is not None:
+            if len(self._prepared) >= _PREPARED_CALLS:
+                self._prepared.clear()
+            self._prepared[_signature_of(tuple(arrays))] = prepared
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         unknown = [n for n in named if n not in self.inputs[len(args) :]]
@@ -181,6 +208,15 @@ class ElementwiseKernel:
             if o is not None and not isinstance(o, np.ndarray) and not _speaks_for_itself(o):
                 raise TypeRuleError(f"output {name!r} must be an array, not {type(o).__name__}")
         return given
+
+
+def _signature_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What has to be equal for two calls to need the same work; of anything but arrays, something that matches none."""
+    try:
+        kinds = [(type(a), a.dtype, a.shape, a.strides) for a in args]
+    except AttributeError:
+        return ()
+    return (threads.thread_count(), *kinds)
 
 
 def _speaks_for_itself(value: Any) -> bool:

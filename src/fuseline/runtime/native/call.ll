@@ -3,6 +3,7 @@
 ; Everything else goes to a Python function with the same operands.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
+declare i64 @PyTuple_Size(ptr)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
@@ -10,8 +11,9 @@ declare void @Py_DecRef(ptr)
 
 ; ufunc, what turns its tuple into the result (or null), operands, most elements, then a dtype for each operand.
 %entry = type { ptr, ptr, i64, i64, [0 x ptr] }
-; current entry, Python function, type of arrays, bytes of PyObject_HEAD.
-%caller = type { ptr, ptr, ptr, i64 }
+; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
+; an array for one output, a tuple for several.
+%caller = type { ptr, ptr, ptr, i64, ptr, ptr }
 ; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr (numpy/ndarraytypes.h).
 %array = type { ptr, i32, ptr, ptr, ptr, ptr }
 
@@ -22,9 +24,32 @@ entry:
   %caller = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
   %e = load atomic ptr, ptr %caller acquire, align 8
   %known = icmp ne ptr %e, null
+  br i1 %known, label %how, label %slow
+how:
   %positional = icmp eq ptr %names, null
-  %usual = and i1 %known, %positional
-  br i1 %usual, label %number, label %slow
+  br i1 %positional, label %number, label %named
+named:
+  %named_count = call i64 @PyTuple_Size(ptr %names)
+  %one_name = icmp eq i64 %named_count, 1
+  br i1 %one_name, label %which, label %slow
+which:
+  %name = call ptr @PyTuple_GetItem(ptr %names, i64 0)
+  %out_at = getelementptr %caller, ptr %caller, i64 0, i32 4
+  %out = load ptr, ptr %out_at, align 8
+  %is_out = icmp eq ptr %name, %out
+  br i1 %is_out, label %place, label %slow
+place:
+  %place_at = getelementptr ptr, ptr %args, i64 %count
+  %given = load ptr, ptr %place_at, align 8
+  %given_head_at = getelementptr %caller, ptr %caller, i64 0, i32 3
+  %given_head = load i64, ptr %given_head_at, align 8
+  %given_offset = sub i64 %given_head, 8
+  %given_type_at = getelementptr i8, ptr %given, i64 %given_offset
+  %given_type = load ptr, ptr %given_type_at, align 8
+  %place_type_at = getelementptr %caller, ptr %caller, i64 0, i32 5
+  %place_type = load ptr, ptr %place_type_at, align 8
+  %is_place = icmp eq ptr %given_type, %place_type
+  br i1 %is_place, label %number, label %slow
 number:
   %wanted_at = getelementptr %entry, ptr %e, i64 0, i32 2
   %wanted = load i64, ptr %wanted_at, align 8
@@ -104,7 +129,7 @@ same_shape:
   br i1 %more, label %operand, label %fast
 fast:
   %ufunc = load ptr, ptr %e, align 8
-  %result = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %args, i64 %count, ptr null)
+  %result = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %args, i64 %count, ptr %names)
   %wrap_at = getelementptr %entry, ptr %e, i64 0, i32 1
   %wrap = load ptr, ptr %wrap_at, align 8
   %plain = icmp eq ptr %wrap, null
