@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from ..ops import OPERATIONS
 from .dtype import BOOL, DType, dtype
 from .graph import Graph
 from .infer import MAX_NESTING, result_type
+from .literals import number_const
 from .node import Attrs, Node, const, const_array, const_bits, make
 from .size import Dim, Shape, Size, named
 from .types import TensorType, TupleType, Type
@@ -226,12 +228,12 @@ def _split(text: str) -> list[str]:
 
 def _parse_const(text: str, d: DType) -> Node:
     try:
-        if text.startswith("0x"):
-            return const_bits(int(text, 16), d)
+        if text.startswith("0x") and (bits := int(text, 16)) < 2 ** (d.numpy.itemsize * 8):
+            return const_bits(bits, d)
         if d is BOOL:
             return const({"true": True, "false": False}[text], d)
-        return const(int(text) if d.is_integer else float(text), d)
-    except (ValueError, KeyError, OverflowError):
+        return number_const(int(text), d) if d.is_integer else const(float(text), d)
+    except (ValueError, KeyError):
         raise TextFormError(f"{text!r} is not a number of dtype {d}") from None
 
 
@@ -263,6 +265,9 @@ def _parse_type(text: str) -> Type:
     return TupleType(items) if text.startswith("(") else items[0]
 
 
+MAX_SIZE_NESTING = 50
+
+
 def parse_shape_text(text: str) -> Shape | None:
     """The shape of ``T,D`` or ``*`` (unknown) or nothing (0-d)."""
     if text.strip() == "*":
@@ -283,8 +288,16 @@ class _DimTokens:
 
     def __init__(self, tokens: Iterator[str]) -> None:
         self._tokens = tokens
-        self.depth = 0
+        self._depth = 0
         self.current = next(tokens, "")
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > MAX_SIZE_NESTING:
+            raise TextFormError(f"a size with more than {MAX_SIZE_NESTING} parentheses in each other")
+        yield
+        self._depth -= 1
 
     def take(self, token: str) -> bool:
         if self.current != token:
@@ -331,20 +344,19 @@ def _parse_dim(tokens: _DimTokens) -> Dim:
     if word.isdecimal():
         tokens.take(word)
         return int(word)
-    tokens.depth += 1
-    if tokens.depth > 1000:
-        raise TextFormError("the shape's dimensions are too long")
     if tokens.take("("):
-        inner = _parse_sum(tokens)
+        with tokens.nested():
+            inner = _parse_sum(tokens)
         tokens.expect(")")
         return inner
     if not word.isidentifier():
         raise TextFormError(f"expected a size, found {word or 'nothing'!r}")
     tokens.take(word)
     if word in ("ceildiv", "max") and tokens.take("("):
-        args = [_parse_sum(tokens)]
-        while tokens.take(","):
-            args.append(_parse_sum(tokens))
+        with tokens.nested():
+            args = [_parse_sum(tokens)]
+            while tokens.take(","):
+                args.append(_parse_sum(tokens))
         tokens.expect(")")
         return Size("ceildiv" if word == "ceildiv" else "max", tuple(args))
     return named(word)
