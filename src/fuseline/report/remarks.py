@@ -313,7 +313,10 @@ def _threads(one: Timed, many: Timed) -> list[Remark]:
     gain = _times_faster(one[best], many[best])
     threads = many[best].threads / one[best].threads
     facts = {"implementation": best, "threads": number(many[best].threads), "gain": ratio(gain)}
-    return [_remark("threads_scale" if gain >= NEAR_LIMIT * threads else "threads_share_memory", **facts)]
+    if gain >= NEAR_LIMIT * threads:
+        return [_remark("threads_scale", **facts)]
+    short = (many[best].fraction_of_limit or 1.0) < NEAR_LIMIT
+    return [_remark("threads_add_little" if short else "threads_share_memory", **facts)]
 
 
 def _cautions(rows: Sequence[Measured]) -> list[Remark]:

@@ -1,0 +1,198 @@
+"""Which remarks appear follows from the results, and every remark of the catalogue has a result that brings it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fuseline.api.explaining import explain
+from fuseline.api.explanation import Explanation, Measured
+from fuseline.api.program import graph
+from fuseline.machine.database import device
+from fuseline.machine.device import Device
+from fuseline.report import remarks
+from fuseline.report.catalogue import LANGUAGES, topic_texts
+from fuseline.report.remarks import Remark, dataflow_remarks, measured_remarks, memory_remarks, traffic_remarks
+
+GELU = "h = x + b; y = 0.5*h*(1+tanh(0.7978845608*(h+0.044715*h*h*h))); out = y + r"
+POLYNOMIAL = "((a*x + b)*x + c)*x + d"
+SUM = "+".join(f"a{i}*b{i}" for i in range(16))
+ROOTS = "x" + "*1.5+y" * 200
+SOFTMAX = "m = max(x, -1); e1 = exp(x - m); out = e1 / sum(e1, -1)"
+N = 1 << 24
+
+
+def without_pipes(found: Device) -> Device:
+    return replace(found, pipes=())
+
+
+def keys(found: list[Remark]) -> set[str]:
+    return {remark.key for remark in found}
+
+
+def of(e: Explanation) -> set[str]:
+    return keys([*dataflow_remarks(e), *traffic_remarks(e), *memory_remarks(e)])
+
+
+def row(implementation: str, ms: float, threads: int = 1, share: float | None = None, **more: object) -> Measured:
+    arrays = 4 if implementation in ("c-libm", "c-own", "jit") else 28
+    seconds = ms / 1e3
+    given = {"spread_s": 0.01 * seconds, "bytes_per_s": arrays * 4 * N / seconds, "fraction_of_limit": share}
+    return replace(Measured(implementation, threads, N, "f32", seconds), **(given | more))  # type: ignore[arg-type]
+
+
+def measured(program: str, *rows: Measured) -> set[str]:
+    return keys(measured_remarks(rows, graph(program)))
+
+
+# ── one switch a test ──
+
+
+def test_a_chain_is_told_from_a_wide_graph() -> None:
+    assert "graph_is_a_chain" in of(explain(GELU))
+    wide = of(explain("; ".join(f"y{i} = a{i}*b{i}" for i in range(16))))
+    assert "graph_is_wide" in wide and "graph_is_a_chain" not in wide
+
+
+def test_reductions_limit_the_parallelism_over_elements() -> None:
+    assert "parallel_over_elements" in of(explain(GELU))
+    found = of(explain(SOFTMAX))
+    assert "parallel_over_rows" in found and "parallel_over_elements" not in found
+
+
+def test_a_value_read_once_is_not_called_most_read() -> None:
+    assert "most_read" in of(explain(GELU))
+    assert "most_read" not in of(explain("a + b*c"))
+
+
+def test_memory_compute_and_latency_bounds_have_their_own_words() -> None:
+    memory = of(explain(GELU))
+    assert {"memory_bound", "epilogue_next", "decode_is_launches"} <= memory
+    compute = of(explain(ROOTS))
+    assert "compute_bound" in compute and not {"memory_bound", "epilogue_next", "latency_bound"} & compute
+    latency = of(explain(GELU, shape=(1, 14336)))
+    assert {"latency_bound", "fusion_saves_launches"} <= latency
+    assert not {"memory_bound", "epilogue_next", "decode_is_launches"} & latency
+
+
+def test_an_unknown_peak_is_said_and_not_divided_by() -> None:
+    found = of(explain(GELU, device=without_pipes(device("h100-sxm"))))
+    assert {"memory_bound_without_peak", "functions_expand"} <= found
+    assert not {"memory_bound", "functions_hide_behind_memory", "functions_outweigh_memory"} & found
+
+
+def test_the_epilogue_saves_the_largest_input() -> None:
+    e = explain("x: bf16[T, D]; b: bf16[D]; out = x + b", sizes={"T": 4096, "D": 14336})
+    (found,) = [r for r in traffic_remarks(e) if r.key == "epilogue_next"]
+    assert found.values["name"] == "x"
+    assert str(found.values["after"]).replace("\u00a0", " ") == "117.5 MB"
+
+
+def test_functions_are_weighed_against_the_bytes() -> None:
+    assert "functions_hide_behind_memory" in of(explain("silu(x)"))
+    assert "functions_outweigh_memory" in of(explain("sin(x)*cos(x)*tan(x)*exp(x)*log(x)*tanh(x)*erf(x)"))
+    assert not any(k.startswith("functions") for k in of(explain(POLYNOMIAL)))
+
+
+def test_one_instruction_has_nothing_to_fuse_or_plan() -> None:
+    found = of(explain("x + y"))
+    assert "fusion_saves_nothing" in found and "reuse_saves_nothing" in found
+    assert not {"fusion_saves", "order_saves", "planning_saves_no_traffic", "eager_and_compiled"} & found
+
+
+def test_planning_and_order_are_credited_only_where_they_save() -> None:
+    gelu = of(explain(GELU))
+    assert {"reuse_saves", "order_saves", "as_few_as_alive", "planning_saves_no_traffic", "eager_and_compiled"} <= gelu
+    assert "order_saves_nothing" in of(explain(POLYNOMIAL))
+
+
+def test_a_slow_libm_loop_is_explained_by_its_calls() -> None:
+    slow = measured(GELU, row("numpy", 240), row("c-libm", 310))
+    assert "libm_loop_is_slower" in slow
+    fast = measured(GELU, row("numpy", 240), row("c-libm", 100))
+    assert "libm_loop_is_faster" in fast and "libm_loop_is_slower" not in fast
+    assert "libm_loop_is_as_fast" in measured(GELU, row("numpy", 240), row("c-libm", 243))
+
+
+def test_a_loop_without_functions_is_not_blamed_on_calls() -> None:
+    for ms, key in ((310, "plain_loop_is_slower"), (60, "plain_loop_is_faster"), (241, "plain_loop_is_as_fast")):
+        found = measured(POLYNOMIAL, row("numpy", 240), row("c-libm", ms))
+        assert key in found and not any(k.startswith("libm") for k in found)
+
+
+def test_the_called_functions_are_named() -> None:
+    (found,) = measured_remarks([row("numpy", 240), row("c-libm", 310)], graph(GELU))
+    assert "tanh" in found.text("en")
+    assert "sqrt" not in "".join(remarks.called_functions(graph("sqrt(x) + floor(y)")))
+
+
+def test_the_share_of_the_copy_limit_decides_what_binds() -> None:
+    assert "at_the_copy_limit" in measured(GELU, row("jit", 25, share=0.97))
+    assert "below_the_copy_limit" in measured(GELU, row("jit", 50, share=0.5))
+    assert not {"at_the_copy_limit", "below_the_copy_limit"} & measured(GELU, row("jit", 25))
+
+
+def test_threads_that_share_memory_are_told_from_threads_that_scale() -> None:
+    one = row("jit", 40, share=0.97)
+    assert "threads_scale" in measured(GELU, one, row("jit", 10, threads=4, share=0.9))
+    assert "threads_share_memory" in measured(GELU, one, row("jit", 35, threads=4, share=0.98))
+    assert "threads_add_little" in measured(GELU, one, row("jit", 35, threads=4, share=0.4))
+
+
+def test_rows_without_times_are_passed_over() -> None:
+    missing = Measured("c-libm", 1, N, "f32", None, note="no C compiler found (CC, cc, gcc, clang)")
+    found = measured(GELU, row("numpy", 240), missing, row("numpy-planned", 150))
+    assert found == {"planned_buffers_help"}
+    assert measured(GELU) == set()
+
+
+# ── the whole catalogue ──
+
+
+def cases() -> Iterator[list[Remark]]:
+    bare = without_pipes(device("h100-sxm"))
+    programs = (
+        GELU,
+        SOFTMAX,
+        POLYNOMIAL,
+        SUM,
+        ROOTS,
+        "x + y",
+        "x",
+        "sin(x)*cos(x)*tan(x)*exp(x)*log(x)*tanh(x)*erf(x)",
+    )
+    for program in programs:
+        for shape in ((4096, 14336), (1, 14336)):
+            for machine in (device("h100-sxm"), bare):
+                e = explain(program, shape=shape, device=machine)
+                yield [*dataflow_remarks(e), *traffic_remarks(e), *memory_remarks(e)]
+    for program in ("y = x*x*w; s = sum(y, 0); t = sum(y*s, 1)", "; ".join(f"y{i} = a{i}*b{i}" for i in range(16))):
+        several = explain(program)
+        yield [*dataflow_remarks(several), *traffic_remarks(several)]
+    for libm in (100, 240, 310):
+        for own, planned in ((25, 150), (400, 239)):
+            rows = [row("numpy", 240), row("numpy-planned", planned), row("c-libm", libm), row("c-own", own, share=0.9)]
+            for program in (GELU, POLYNOMIAL):
+                yield measured_remarks(rows, graph(program))
+    for ms, share in ((10, 0.95), (35, 0.98), (35, 0.4)):
+        yield measured_remarks([row("jit", 40, share=share), row("jit", ms, 4, share)], graph(GELU))
+    yield measured_remarks([row("jit", 40, share=0.5, spread_s=0.02, n=1 << 16)], graph(GELU))
+
+
+@pytest.fixture(scope="module")
+def every_remark() -> dict[str, Remark]:
+    return {remark.key: remark for found in cases() for remark in found}
+
+
+def test_every_remark_of_the_catalogue_can_appear(every_remark: dict[str, Remark]) -> None:
+    assert set(every_remark) == set(topic_texts("remarks", "en"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_remark_has_words_with_its_figures(every_remark: dict[str, Remark], language: str) -> None:
+    for remark in every_remark.values():
+        said = remark.text(language)
+        assert "{" not in said and "}" not in said
+        assert len(said) > 15
