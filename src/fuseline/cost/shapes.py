@@ -23,6 +23,9 @@ Sizes: TypeAlias = int | npt.NDArray[np.float64]
 CONVENTIONS = ("inputs", "inputs+output", "inputs+scales", "inputs+scales+output")
 """What is counted as moved: operands alone, with the result, and either with the block scales of narrow formats."""
 
+DEFAULT_CONVENTION = "inputs+output"
+"""What is counted where nobody says otherwise."""
+
 SCALE_BYTES = 4
 SCALE_BLOCK = 32
 """A float32 scale for every 32 elements: how DeepGEMM-Ascend's tables count the scales of FP8 and FP4 operands."""
@@ -67,7 +70,7 @@ class ShapeCost:
             total = total + amount
         return total
 
-    def bytes(self, convention: str = "inputs+output") -> Sizes | float:
+    def bytes(self, convention: str = DEFAULT_CONVENTION) -> Sizes | float:
         """Bytes moved under one of ``CONVENTIONS``."""
         if convention not in CONVENTIONS:
             raise UnknownNameError(f"unknown convention {convention!r}; use one of {', '.join(CONVENTIONS)}")
@@ -78,7 +81,7 @@ class ShapeCost:
                 total = total + tensor.size_bytes(scales)
         return total  # type: ignore[no-any-return]
 
-    def intensity(self, convention: str = "inputs+output") -> Any:
+    def intensity(self, convention: str = DEFAULT_CONVENTION) -> Any:
         """FLOP per byte under a convention; zero where there is no work."""
         return self.flop / np.maximum(self.bytes(convention), 1)
 

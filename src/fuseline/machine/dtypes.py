@@ -33,7 +33,7 @@ _ALIASES = {
     "f16": ("fp16", "float16", "half"),
     "fp8": ("f8", "float8", "e4m3", "e5m2", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2", "float8_e4m3fn", "float8_e5m2"),
     "fp6": ("f6", "e3m2", "e2m3"),
-    "fp4": ("f4", "e2m1", "nvfp4", "mxfp4"),
+    "fp4": ("f4", "e2m1", "f4e2m1", "nvfp4", "mxfp4"),
     "i64": ("int64", "u64", "uint64"),
     "i32": ("int32", "u32", "uint32"),
     "i16": ("int16", "u16", "uint16"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from fuseline.units import Quantity, Source, SourceKind, parse_bytes, parse_rate
 FORMAT = 1
 MAX_FILE_BYTES = 4 * 2**20
 
-_FILE_KEYS = ("format", "sources", "device")
+_FILE_KEYS = ("format", "sources", "profiler", "device")
 _DEVICE_KEYS = (
     "name",
     "title",
@@ -41,7 +41,7 @@ _DEVICE_KEYS = (
     "links",
     "notes",
 )
-_FIGURE_KEYS = ("value", "kind", "source", "confidence", "date")
+_FIGURE_KEYS = ("value", "kind", "source", "confidence", "date", "sparse")
 _MEMORY_KEYS = ("bandwidth", "size", "profiler")
 _LINK_KEYS = ("bandwidth_per_direction",)
 _CONFIDENCES = ("high", "medium", "low")
@@ -54,12 +54,13 @@ class _Context:
     path: str
     where: str
     sources: Mapping[str, str]
+    profiler: Mapping[str, tuple[str, ...]]
     machine: str
     default: Source
 
     def at(self, part: str) -> _Context:
         where = f"{self.where}.{part}" if self.where else part
-        return _Context(self.path, where, self.sources, self.machine, self.default)
+        return replace(self, where=where)
 
     def error(self, message: str) -> DataFileError:
         return DataFileError(f"{self.path}: {self.where}: {message}" if self.where else f"{self.path}: {message}")
@@ -88,26 +89,28 @@ def parse_device_text(text: str, path: str = "<device file>", origin: str | None
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataFileError(f"{path}: not TOML: {error}") from error
-    context = _Context(path, "", {}, "", Source(SourceKind.DATASHEET))
+    context = _Context(path, "", {}, {}, "", Source(SourceKind.DATASHEET))
     _only(document, _FILE_KEYS, context)
     if document.get("format") != FORMAT:
         raise context.error(f"format = {FORMAT} is needed at the top, found {document.get('format')!r}")
     sources = _table(document.get("sources", {}), context.at("sources"))
     for key, value in sources.items():
         _text(value, context.at(f"sources.{key}"))
+    named = _table(document.get("profiler", {}), context.at("profiler"))
+    profiler = {key: _texts(value, context.at(f"profiler.{key}")) for key, value in named.items()}
+    context = replace(context, sources=sources, profiler=profiler)
     entries = document.get("device", [])
     if not isinstance(entries, list):
         raise context.error("device must be an array of tables: [[device]]")
-    return [_device(entry, index, path, sources, origin) for index, entry in enumerate(entries)]
+    return [_device(entry, context.at(f"device[{index}]"), origin) for index, entry in enumerate(entries)]
 
 
-def _device(entry: Any, index: int, path: str, sources: Mapping[str, str], origin: str | None) -> Device:
-    start = _Context(path, f"device[{index}]", sources, "", Source(SourceKind.DATASHEET))
+def _device(entry: Any, start: _Context, origin: str | None) -> Device:
     table = _table(entry, start)
     name = _text(table.get("name"), start.at("name"))
-    bare = _Context(path, name, sources, name, Source(SourceKind.DATASHEET, machine=name))
+    bare = replace(start, where=name, machine=name, default=Source(SourceKind.DATASHEET, machine=name))
     _only(table, _DEVICE_KEYS, bare)
-    context = _Context(path, name, sources, name, _source(table, bare))
+    context = replace(bare, default=_source(table, bare))
     clock = _figures(table.get("clock"), "Hz", context.at("clock"))
     return Device(
         name=name,
@@ -122,7 +125,7 @@ def _device(entry: Any, index: int, path: str, sources: Mapping[str, str], origi
         core_unit=_text(table.get("core_unit", ""), context.at("core_unit")),
         clock=clock[0] if clock else None,
         notes=_texts(table.get("notes", []), context.at("notes")),
-        origin=origin if origin is not None else path,
+        origin=origin if origin is not None else start.path,
     )
 
 
@@ -140,7 +143,7 @@ def _pipe(name: str, table: Mapping[str, Any], context: _Context) -> Pipe:
         into = _dtype(accumulator, place) if accumulator else ""
         peaks += [Peak(dtype, into, rate) for rate in _figures(value, rate_unit(dtype), place, dtype)]
     unsupported = tuple(_dtype(d, context) for d in _texts(table.get("unsupported", []), context.at("unsupported")))
-    profiler = _texts(table.get("profiler", []), context.at("profiler"))
+    profiler = _profiler(name, table, context)
     return Pipe(name, context.machine, tuple(peaks), unsupported, profiler)
 
 
@@ -148,7 +151,14 @@ def _memory(name: str, table: Mapping[str, Any], context: _Context) -> Memory:
     _only(table, _MEMORY_KEYS, context)
     bandwidths = _figures(table.get("bandwidth"), "B/s", context.at("bandwidth"))
     sizes = _figures(table.get("size"), "B", context.at("size"))
-    return Memory(name, context.machine, bandwidths, sizes, _texts(table.get("profiler", []), context.at("profiler")))
+    return Memory(name, context.machine, bandwidths, sizes, _profiler(name, table, context))
+
+
+def _profiler(name: str, table: Mapping[str, Any], context: _Context) -> tuple[str, ...]:
+    """What the profiler calls this part: its own names, or those that the file gives for parts of this name."""
+    if "profiler" in table:
+        return _texts(table["profiler"], context.at("profiler"))
+    return context.profiler.get(name, ())
 
 
 def _link(name: str, table: Mapping[str, Any], context: _Context) -> Link:
@@ -166,6 +176,7 @@ def _figures(value: Any, unit: str, context: _Context, dtype: str = "") -> tuple
 
 
 def _one_figure(entry: Any, unit: str, context: _Context, dtype: str) -> Quantity:
+    sparse = False
     if isinstance(entry, str):
         text, source = entry, context.default
     else:
@@ -174,13 +185,16 @@ def _one_figure(entry: Any, unit: str, context: _Context, dtype: str) -> Quantit
         table = entry
         _only(table, _FIGURE_KEYS, context)
         text, source = _text(table.get("value"), context.at("value")), _source(table, context)
+        sparse = table.get("sparse", False)
+        if not isinstance(sparse, bool):
+            raise context.error(f"sparse is true or false, not {sparse!r}")
     try:
         number = _read(text, unit)
     except FuselineError as error:
         raise context.error(str(error)) from error
     if number <= 0:
         raise context.error(f"{text!r} must be positive; leave out a figure that is not known")
-    return Quantity(number, unit, source, dtype)
+    return Quantity(number, unit, source, dtype, sparse)
 
 
 def _read(text: str, unit: str) -> float:

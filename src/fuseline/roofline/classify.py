@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuseline.errors import FuselineError, ProvenanceError
+from fuseline.cost.shapes import DEFAULT_CONVENTION
+from fuseline.errors import FuselineError
 from fuseline.machine.device import Device
 from fuseline.roofline.audit import (
     IMPLIED_ROWS,
@@ -20,17 +21,19 @@ from fuseline.roofline.audit import (
     effective_latency_s,
     with_output,
 )
-from fuseline.roofline.provenance import Ratio, divide
+from fuseline.roofline.provenance import Objection, Ratio, divide, objections
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row, measured
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, BookRule, Note, Reading, Rule, Verdict
 from fuseline.units import Quantity, Source, SourceKind
+
+UNKNOWN_MACHINE = Objection("no-machine", "the source names no known machine")
 
 
 @dataclass(frozen=True, slots=True)
 class PipeRatio:
     """One rate of a row against the machine: ``side`` is ``compute``, ``memory`` or ``third``.
 
-    ``ratio`` is ``None`` where it may not be formed; ``refused`` then says why. ``derived`` marks a rate that was
+    ``ratio`` is ``None`` where it may not be formed; ``objections`` then say why. ``derived`` marks a rate that was
     recomputed from shape and time because the source prints none.
     """
 
@@ -39,8 +42,13 @@ class PipeRatio:
     achieved: Quantity
     peak: Quantity | None
     ratio: Ratio | None
-    refused: str = ""
+    objections: tuple[Objection, ...] = ()
     derived: bool = False
+
+    @property
+    def refused(self) -> str:
+        """Why there is no ratio, in one sentence; empty where there is one."""
+        return "" if self.ratio is not None else "; ".join(reason.sentence for reason in self.objections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,7 @@ def _with_derived(row: Row, owner: str) -> tuple[dict[str, Quantity], frozenset[
         achieved[COMPUTE] = Quantity(float(cost.work["matrix"][0]) / latency, unit, source, row.dtype)
         added.add(COMPUTE)
     if MEMORY not in achieved:
-        achieved[MEMORY] = Quantity(float(cost.bytes(cost.conventions[-1])) / latency, "B/s", source)
+        achieved[MEMORY] = Quantity(float(cost.bytes(DEFAULT_CONVENTION)) / latency, "B/s", source)
         added.add(MEMORY)
     return achieved, frozenset(added)
 
@@ -186,15 +194,16 @@ def _pipe_ratio(
     """The ratio of one rate, or why there is none."""
     name, side = _locate(key, row, device)
     if device is None:
-        return PipeRatio(name, side, rate, None, None, "the source names no known machine", derived)
+        return PipeRatio(name, side, rate, None, None, (UNKNOWN_MACHINE,), derived)
     try:
         peak = _peak(name, rate, row, device, options.peak_kind)
     except FuselineError as error:
-        return PipeRatio(name, side, rate, None, None, str(error), derived)
-    try:
-        return PipeRatio(name, side, rate, peak, divide(rate, peak, options.allow_mixed), "", derived)
-    except ProvenanceError as error:
-        return PipeRatio(name, side, rate, peak, None, str(error), derived)
+        missing = Objection("no-peak", str(error), {"detail": str(error)})
+        return PipeRatio(name, side, rate, None, None, (missing,), derived)
+    reasons = tuple(objections(rate, peak))
+    if reasons and not options.allow_mixed:
+        return PipeRatio(name, side, rate, peak, None, reasons, derived)
+    return PipeRatio(name, side, rate, peak, divide(rate, peak, options.allow_mixed), reasons, derived)
 
 
 def _locate(key: str, row: Row, device: Device | None) -> tuple[str, str]:
@@ -265,12 +274,7 @@ def _notes(result: RowResult, derived: frozenset[str], derived_latency: bool) ->
         for p in result.pipes
         if p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO
     ]
-    for pipe in result.pipes:
-        if pipe.refused:
-            notes.append(Note("refused", {"pipe": pipe.pipe, "reason": pipe.refused}))
-        if pipe.ratio is not None and pipe.ratio.mixed:
-            reasons = "; ".join(o.sentence for o in pipe.ratio.objections)
-            notes.append(Note("mixed", {"pipe": pipe.pipe, "reason": reasons}))
+    notes += _refusals(result)
     notes += result.verdict.notes
     if result.bound == "neither" and device is not None:
         notes += missing_pipes(result.pipes, device)
@@ -280,14 +284,26 @@ def _notes(result: RowResult, derived: frozenset[str], derived_latency: bool) ->
     return tuple(notes) + row.notes
 
 
+def _refusals(result: RowResult) -> list[Note]:
+    """One remark for the rates that were refused for the same reasons, one for those shown although mixed."""
+    groups: dict[tuple[str, str], list[PipeRatio]] = {}
+    for pipe in result.pipes:
+        if pipe.objections:
+            reasons = "; ".join(reason.sentence for reason in pipe.objections)
+            groups.setdefault(("mixed" if pipe.ratio else "refused", reasons), []).append(pipe)
+    return [
+        Note(code, {"pipes": ", ".join(dict.fromkeys(p.pipe for p in pipes)), "objections": pipes[0].objections})
+        for (code, _), pipes in groups.items()
+    ]
+
+
 def _recomputed(result: RowResult, derived: frozenset[str], derived_latency: bool) -> list[Note]:
     """Remarks from calibration and audit, and about figures that had to be derived."""
     notes: list[Note] = []
     if derived_latency:
         notes.append(Note("derived-latency"))
     for side in sorted(derived):
-        convention = with_output(result.audit).convention if result.audit else ""
-        notes.append(Note(f"derived-{side}", {"convention": convention}))
+        notes.append(Note(f"derived-{side}", {"convention": DEFAULT_CONVENTION}))
     found = result.calibration
     if found is not None and found.printed_flop_per_s is not None and not found.reproduces:
         rates = {"recomputed": found.flop_per_s, "printed": found.printed_flop_per_s, "over": found.over_printed}

@@ -6,7 +6,8 @@ peak. Everything else is refused with the reason, or, where the caller insists, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fuseline.errors import ProvenanceError, UnitError
 from fuseline.units import Quantity, SourceKind
@@ -26,10 +27,11 @@ PEAK_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why two numbers may not be divided, as a code for the catalogues and an English sentence for errors."""
+    """Why two numbers may not be divided: a code with values for the catalogues, and the sentence for errors."""
 
     code: str
     sentence: str
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +51,28 @@ class Ratio:
 def objections(achieved: Quantity, peak: Quantity) -> list[Objection]:
     """Every reason why ``achieved`` may not be divided by ``peak``; empty when it may."""
     found: list[Objection] = []
-    mine, its = achieved.source.machine, peak.source.machine
+    mine, its = achieved.source.machine, peak.source.machine or "none"
+    machines = {"mine": mine, "its": its}
     if not mine:
-        found.append(Objection("machine-unknown", f"the rate names no machine, the peak is that of {its or 'none'}"))
+        sentence = f"the rate names no machine, the peak is that of {its}"
+        found.append(Objection("machine-unknown", sentence, {"its": its}))
     elif mine != its:
-        sentence = f"the rate was measured on {mine}, the peak is that of {its or 'none'}"
-        found.append(Objection("other-machine", sentence))
+        sentence = f"the rate was measured on {mine}, the peak is that of {its}"
+        found.append(Objection("other-machine", sentence, machines))
     if achieved.dtype and peak.dtype and achieved.dtype != peak.dtype:
-        found.append(Objection("other-dtype", f"the rate is for {achieved.dtype}, the peak for {peak.dtype}"))
+        sentence = f"the rate is for {achieved.dtype}, the peak for {peak.dtype}"
+        found.append(Objection("other-dtype", sentence, {"mine": achieved.dtype, "its": peak.dtype}))
     if achieved.sparse != peak.sparse:
-        kinds = ("sparse", "dense") if achieved.sparse else ("dense", "sparse")
-        found.append(Objection("sparsity", f"the rate is {kinds[0]}, the peak {kinds[1]}"))
+        if achieved.sparse:
+            found.append(Objection("sparse-over-dense", "the rate counts skipped zeros, the peak is dense"))
+        else:
+            found.append(Objection("dense-over-sparse", "the rate is dense, the peak counts skipped zeros"))
     if peak.source.kind not in PEAK_KINDS:
         found.append(Objection("assumed-peak", "the peak is an assumption, not a figure of the machine"))
     if achieved.source.kind in (SourceKind.MODEL_CONSTANT, SourceKind.DATASHEET, SourceKind.ASSUMED):
-        found.append(Objection("not-achieved", f"the numerator is a {achieved.source.kind} figure: nobody achieved it"))
+        kind = str(achieved.source.kind)
+        sentence = f"the numerator is a {kind} figure: nobody achieved it"
+        found.append(Objection("not-achieved", sentence, {"kind": kind}))
     return found
 
 

@@ -213,7 +213,8 @@ def latency_from_us(latency_us: float) -> float:
 
 def rate_of(pipe: str, value: float, factor: float, unit: str, row: Row) -> Quantity:
     """A measured rate of ``pipe`` for ``row``, checked; ``value`` is in the unit that ``factor`` converts from."""
-    checked = positive(value * factor, f"the rate of {pipe}", unit)
+    positive(value, f"the rate of {pipe}", unit, MAX_RATE / factor)
+    checked = value * factor
     dtype = row.dtype if unit != "B/s" and pipe in (COMPUTE, "matrix") else ""
     return measured(checked, unit, row.device, row.source, dtype)
 

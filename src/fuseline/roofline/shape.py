@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fuseline.cost.shapes import ShapeCost
+from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError, ShapeError
 from fuseline.machine.device import Device, Memory, Pipe
 from fuseline.machine.dtypes import INTEGERS
@@ -22,9 +22,6 @@ from fuseline.units import Quantity, SourceKind
 
 RIDGE_MARGIN = 0.10
 """Within this fraction of the ridge point both sides have to be optimised."""
-
-CONVENTION = "inputs+output"
-"""The bytes that the verdict counts; block scales are shown beside them."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -85,7 +82,7 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
     bandwidth = memory.find_bandwidth(peak_kind) or memory.bandwidth
     bandwidth_limit = _limit(memory, None, "", bandwidth)
     pipes = tuple(_pipe_times(cost, device, peak_kind, allow_mixed, notes))
-    inputs, full = _array(cost.bytes("inputs")), _array(cost.bytes(CONVENTION))
+    inputs, full = _array(cost.bytes("inputs")), _array(cost.bytes(DEFAULT_CONVENTION))
     memory_time = full / predictor(bandwidth_limit, allow_mixed)
     main = pipes[0] if pipes else None
     ridge = main.peak.value / bandwidth.value if main else None

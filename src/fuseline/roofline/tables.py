@@ -6,7 +6,7 @@ row with its own machine), ``course`` the six rows that a teaching example picks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,8 +15,8 @@ from fuseline.errors import UnknownNameError
 from fuseline.machine.device import Device
 from fuseline.roofline.audit import TableAudit, audit_group
 from fuseline.roofline.classify import Options, RowResult, classify_row
-from fuseline.roofline.rows import COMPUTE, Row, rows_from_text
-from fuseline.roofline.rules import Note
+from fuseline.roofline.rows import COMPUTE, MEMORY, Row, rows_from_text
+from fuseline.roofline.rules import BookRule, Note, Reading
 
 TABLES = ("ascend", "deepgemm", "course")
 """The names of the bundled tables."""
@@ -49,6 +49,16 @@ def bundled_rows(table: str) -> tuple[Row, ...]:
     if errors:
         raise UnknownNameError(f"{table}.csv, line {errors[0].line}: {errors[0].message}")
     return tuple(rows)
+
+
+def course_bounds(rows: Iterable[Row], device: Device) -> tuple[str, ...]:
+    """What the course reads of its rows: all rates over one arithmetic peak and the effective bandwidth."""
+    bandwidth = device.main_memory.bandwidth.value
+    found = []
+    for row in rows:
+        reading = Reading(course_ratio(row, device), row.achieved[MEMORY].value / bandwidth)
+        found.append(BookRule().judge(reading).bound)
+    return tuple(found)
 
 
 def course_ratio(row: Row, device: Device) -> float:

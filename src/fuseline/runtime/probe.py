@@ -43,8 +43,8 @@ class Effort:
     runs: int
 
 
-STEADY = Effort(0.04, 7)
-QUICK = Effort(0.01, 3)
+STEADY = Effort(0.008, 25)
+QUICK = Effort(0.003, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _kernels() -> dict[str, Callable[..., int]]:
     names = [*_STREAMS, "copy_past", "triad_past", "fma_f32", "fma_f64"]
     image = LoadedImage(compile_text(kernel_text(target.vector_bytes // 4, target.has_fma), target))
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
-    found = {name: prototype(image.exports[name]) for name in names}
+    found: dict[str, Callable[..., int]] = {name: prototype(image.exports[name]) for name in names}
     _loaded.append(image)
     return found
 
@@ -368,23 +368,25 @@ def _best(calls: Sequence[Callable[[int], None]], effort: Effort) -> tuple[float
 
 
 def _together(calls: Sequence[Callable[[int], None]], repetitions: int) -> float:
-    """Seconds from a common start until the last call returns; foreign calls run without the interpreter's lock."""
+    """Seconds from the first call's start until the last one's end; the calls run without the interpreter's lock.
+
+    Each thread reads the clock itself: the one that waits for them may be late to notice that they began.
+    """
     if len(calls) == 1:
         start = time.perf_counter()
         calls[0](repetitions)
         return time.perf_counter() - start
-    gate = threading.Barrier(len(calls) + 1)
+    gate = threading.Barrier(len(calls))
 
-    def work(call: Callable[[int], None]) -> float:
-        gate.wait()
-        call(repetitions)
-        return time.perf_counter()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        running = [pool.submit(work, call) for call in calls]
+    def work(call: Callable[[int], None]) -> tuple[float, float]:
         gate.wait()
         start = time.perf_counter()
-        return max(future.result() for future in running) - start
+        call(repetitions)
+        return start, time.perf_counter()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        spans = list(pool.map(work, calls))
+    return max(end for _, end in spans) - min(start for start, _ in spans)
 
 
 __all__ = ["QUICK", "STEADY", "UnsupportedError", "bandwidth", "call_cost_s", "fma_rate", "levels", "probe"]

@@ -1,0 +1,343 @@
+"""Pictures of the roofline: roofs and kernels on logarithmic axes, and the plane of the two ratios.
+
+One Altair description gives SVG, PNG and HTML (with tooltips and zoom, everything inside the file, no network).
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fuseline.api.roofline import Classification
+from fuseline.errors import UnknownNameError, UnsupportedError
+from fuseline.machine import Device
+from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.roofline_geometry import (
+    measured_points,
+    place_names,
+    place_ridges,
+    points,
+    regions,
+    roof_boxes,
+    roofs,
+)
+from fuseline.report.roofline_notes import bound_text
+from fuseline.units import format_number
+
+WIDTH, HEIGHT = 1200, 800
+PLOT = (WIDTH - 222.0, HEIGHT - 117.0)
+"""Pixels of the whole picture, and about those of the plot inside its axes, title and legend."""
+
+KINDS = ("roofline", "ratios")
+FORMATS = (".svg", ".png", ".html")
+
+_COLOURS = {
+    "compute": "#1f5fbf",
+    "memory": "#1a8a4a",
+    "balanced": "#0f9fae",
+    "neither": "#c77700",
+    "latency": "#a03fb0",
+    "small-grid": "#6f4fc8",
+}
+_PIPE_COLOUR = "#c02040"
+_ROOF_SHADES = ("#333333", "#8a5a2b", "#5a6b8a", "#7a7a3a")
+_FONT = "sans-serif"
+
+
+def draw(
+    found: Classification,
+    path: str | Path,
+    kind: str = "roofline",
+    also: Iterable[Device] = (),
+    lang: str | None = None,
+) -> None:
+    """Writes the chart of ``found`` to ``path`` (``.svg``, ``.png`` or ``.html``) in the language asked for.
+
+    ``also`` are further machines whose roofs are drawn. Raises ``UnsupportedError`` for another ending or a missing
+    package, ``UnknownNameError`` for an unknown kind of chart.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in FORMATS:
+        raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
+    if kind not in KINDS:
+        raise UnknownNameError(f"unknown chart {kind!r}; choose one of {', '.join(KINDS)}")
+    try:
+        for package in ("altair", "vl_convert"):
+            importlib.import_module(package)
+    except ImportError as error:
+        raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"') from error
+    language = resolve_language(lang)
+    chart = roofline_chart(found, list(also), language) if kind == "roofline" else ratios_chart(found, language)
+    if ending == ".html":
+        chart.save(str(path), inline=True)
+    elif ending == ".png":
+        chart.save(str(path), scale_factor=1)
+    else:
+        chart.save(str(path))
+
+
+# ------------------------------------------------------------------------------------------------------- the roofline
+
+
+def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> Any:
+    """Log-log roofline: every roof of every machine, ridge points, and the kernels coloured by verdict."""
+    import altair as alt
+
+    kernels = points(found)
+    devices = _devices(found, also)
+    x_range, y_range = _ranges(kernels, devices)
+    lines: list[dict[str, Any]] = []
+    ridges: list[dict[str, Any]] = []
+    for device in devices:
+        found_lines, found_ridges = roofs(device, *x_range)
+        lines += found_lines
+        ridges += [r for r in found_ridges if x_range[0] <= r["x"] <= x_range[1]]
+    for ridge in ridges:
+        ridge["value"] = format_number(ridge["x"])
+        ridge["ridge"] = text("roofline.chart.ridge", lang, value=ridge["value"])
+    x = _log_axis("x", x_range, text("roofline.chart.intensity", lang), ".3~s")
+    y = _log_axis("y", y_range, text("roofline.chart.performance", lang), ".3~s")
+
+    def at(point: dict[str, Any]) -> tuple[float, float]:
+        across = math.log(point["x"] / x_range[0]) / math.log(x_range[1] / x_range[0])
+        up = math.log(point["y"] / y_range[0]) / math.log(y_range[1] / y_range[0])
+        return across, up
+
+    names = [device.name for device in devices]
+    shades = alt.Scale(domain=names, range=[_ROOF_SHADES[i % len(_ROOF_SHADES)] for i in range(len(names))])
+    legend = alt.Legend(title=text("roofline.chart.roof", lang), symbolType="stroke") if len(names) > 1 else None
+    roof_colour = alt.Color("device:N", scale=shades, legend=legend)
+    roof_layer = (
+        alt.Chart(alt.InlineData(lines))
+        .mark_line(strokeWidth=2, clip=True)
+        .encode(x=x, y=y, detail="line:N", color=roof_colour, tooltip=["device:N", "label:N"])
+    )
+    layers = [roof_layer, *_roof_labels(lines, x, y, x_range, y_range, shades)]
+    ridge_layer = (
+        alt.Chart(alt.InlineData(ridges))
+        .mark_point(shape="diamond", size=60, filled=True, opacity=0.9, clip=True)
+        .encode(x=x, y=y, color=roof_colour, tooltip=["device:N", "label:N", "ridge:N"])
+    )
+    covered = roof_boxes(lines, at, PLOT)
+    names_beside = place_names([k for k in kernels if k["x"] > 0], at, PLOT, covered)
+    named = place_ridges(ridges, at, PLOT, covered)
+    shade = alt.Color("device:N", scale=shades, legend=None)
+    ridge_texts = _haloed(named, x, y, "value:N", shade, align="left", dx=9, dy=11, fontSize=11)
+    below = alt.layer(*layers, ridge_layer, *ridge_texts)
+    above = _kernel_layers(kernels, names_beside, x, y, lang)
+    subtitle = text("roofline.chart.subtitle", lang, rows=len(kernels), device=", ".join(names) or "–")
+    chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent")
+    return _styled(chart, text("roofline.chart.roofline_title", lang), subtitle)
+
+
+def _devices(found: Classification, also: Sequence[Device]) -> list[Device]:
+    rows = [row.device for row in found.rows if row.device is not None]
+    shapes = [shape.analysis.device for shape in found.shapes]
+    return list({device.name: device for device in (*rows, *shapes, *also)}.values())
+
+
+def _ranges(
+    kernels: Sequence[dict[str, Any]], devices: Sequence[Device]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Axis ranges that hold every kernel and every main ridge point, with room around."""
+    xs, ys = [k["x"] for k in kernels if k["x"] > 0], [k["y"] for k in kernels]
+    for device in devices:
+        bandwidth = device.main_memory.bandwidths[0].value if device.main_memory.bandwidths else None
+        peaks = [p.rate.value for pipe in device.pipes if pipe.name in ("matrix", "vector") for p in pipe.peaks]
+        if bandwidth and peaks:
+            xs += [max(peaks) / bandwidth, min(peaks) / bandwidth]
+            ys += [max(peaks), min(peaks)]
+    if not xs:
+        raise UnknownNameError("there is nothing to draw: no kernel has both rates and a known machine")
+    low_x, high_x = min(xs) / 4, max(xs) * 6
+    return (low_x, high_x), (min(ys) / 4, max(ys) * 3)
+
+
+def _log_axis(channel: str, domain: tuple[float, float], title: str, form: str) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(type="log", domain=list(domain), nice=False)
+    axis = alt.Axis(title=title, format=form, tickCount=8, grid=True, gridOpacity=0.35)
+    kind = alt.X if channel == "x" else alt.Y
+    return kind(f"{channel}:Q", scale=scale, axis=axis)
+
+
+def _roof_labels(
+    lines: Sequence[dict[str, Any]],
+    x: Any,
+    y: Any,
+    x_range: tuple[float, float],
+    y_range: tuple[float, float],
+    shades: Any,
+) -> list[Any]:
+    """Names of roofs: at the right end of the flat ones, along the slope of the others, none over another."""
+    import altair as alt
+
+    slope = math.log(x_range[1] / x_range[0]) / math.log(y_range[1] / y_range[0]) * PLOT[1] / PLOT[0]
+    angle = -math.degrees(math.atan(slope))
+    flat: list[dict[str, Any]] = []
+    steep: list[dict[str, Any]] = []
+    placed: list[float] = []
+    span = math.log(y_range[1] / y_range[0])
+    for start, end in zip(lines[::2], lines[1::2], strict=True):
+        if start["side"] == "compute":
+            height = math.log(end["y"] / y_range[0]) / span
+            if all(abs(height - other) > 0.024 for other in placed):
+                placed.append(height)
+                flat.append(end | {"x": x_range[1] * 0.98})
+        else:
+            offset = 1.6 + 1.5 * len([s for s in steep if s["device"] != start["device"]])
+            at = max(start["x"], y_range[0] / (start["y"] / start["x"])) * offset
+            steep.append(start | {"x": at, "y": at * start["y"] / start["x"]})
+    colour = alt.Color("device:N", scale=shades, legend=None)
+    return [
+        *_haloed(flat, x, y, "label:N", colour, align="right", dy=-7, fontSize=12, clip=True),
+        *_haloed(steep, x, y, "label:N", colour, align="left", dy=-8, angle=angle % 360, fontSize=12, clip=True),
+    ]
+
+
+def _haloed(rows: Sequence[dict[str, Any]], x: Any, y: Any, field: str, colour: Any, **mark: Any) -> list[Any]:
+    """Text over a white shadow of itself, so that it reads over lines."""
+    import altair as alt
+
+    base = alt.Chart(alt.InlineData(list(rows))).encode(x=x, y=y, text=field)
+    halo = base.mark_text(font=_FONT, stroke="white", strokeWidth=3, strokeJoin="round", color="white", **mark)
+    return [halo, base.mark_text(font=_FONT, **mark).encode(color=colour)]
+
+
+def _colour_of(bound: str) -> str:
+    return _COLOURS.get(bound, _PIPE_COLOUR)
+
+
+def _verdict_colour(kernels: Sequence[dict[str, Any]], lang: str) -> Any:
+    """The colour of each verdict, with a legend of those that occur."""
+    import altair as alt
+
+    order = [*_COLOURS, *sorted({k["bound"] for k in kernels} - set(_COLOURS))]
+    present = [bound for bound in order if any(k["bound"] == bound for k in kernels)]
+    for kernel in kernels:
+        kernel["verdict"] = bound_text(kernel["bound"], lang)
+    scale = alt.Scale(domain=[bound_text(b, lang) for b in present], range=[_colour_of(b) for b in present])
+    return alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=text("roofline.chart.verdict", lang)))
+
+
+_TOOLTIP = (
+    "name:N",
+    "device:N",
+    "verdict:N",
+    "performance:N",
+    "of_compute:N",
+    "bandwidth:N",
+    "of_memory:N",
+    "source:N",
+)
+
+
+def _kernel_layers(kernels: list[dict[str, Any]], names: Sequence[dict[str, Any]], x: Any, y: Any, lang: str) -> Any:
+    import altair as alt
+
+    colour = _verdict_colour(kernels, lang)
+    shape: dict[str, Any] = {}
+    if len({k["device"] for k in kernels}) > 1:
+        shape["shape"] = alt.Shape("device:N", legend=alt.Legend(title=text("roofline.column.device", lang)))
+    dots = (
+        alt.Chart(alt.InlineData(kernels))
+        .mark_point(filled=True, size=110, opacity=0.85, stroke="white", strokeWidth=0.8)
+        .encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP), **shape)
+    )
+
+    for name in names:
+        name["verdict"] = bound_text(name["bound"], lang)
+    return alt.layer(dots, *_label_layers(names, x, y, colour))
+
+
+def _label_layers(labels: Sequence[dict[str, Any]], x: Any, y: Any, colour: Any) -> list[Any]:
+    """One pair of text layers for each side and height, since a mark has one offset."""
+    groups: dict[tuple[Any, float], list[dict[str, Any]]] = {}
+    for label in labels:
+        groups.setdefault((label["align"], label["dy"]), []).append(label)
+    layers: list[Any] = []
+    for (side, dy), group in groups.items():
+        dx = 9 if side == "left" else -9
+        layers += _haloed(group, x, y, "name:N", colour, align=side, dx=dx, dy=dy, fontSize=13)
+    return layers
+
+
+# ----------------------------------------------------------------------------------------------- the plane of ratios
+
+
+def ratios_chart(found: Classification, lang: str) -> Any:
+    """Achieved over peak, memory across and compute up, over the regions of the rule."""
+    import altair as alt
+
+    kernels = [
+        kernel | {"x": row.ratio("memory"), "y": row.ratio("compute")}
+        for row, kernel in measured_points(found)
+        if row.ratio("memory") is not None and row.ratio("compute") is not None
+    ]
+    if not kernels:
+        raise UnknownNameError("there is nothing to draw: no kernel has both ratios")
+    largest = max(1.05, *(math.ceil(max(k["x"], k["y"]) * 105) / 100 for k in kernels))
+    areas = regions(found.rule, largest)
+    for area in areas:
+        area["region"] = bound_text(area["bound"], lang)
+    present = list(dict.fromkeys(area["bound"] for area in areas))
+    shades = alt.Scale(domain=[bound_text(b, lang) for b in present], range=[_colour_of(b) for b in present])
+    x = _ratio_axis("x", largest, text("roofline.chart.memory_ratio", lang))
+    y = _ratio_axis("y", largest, text("roofline.chart.compute_ratio", lang))
+    shaded = (
+        alt.Chart(alt.InlineData(areas))
+        .mark_rect(opacity=0.16, strokeWidth=0)
+        .encode(
+            x=x,
+            x2="x2:Q",
+            y=y,
+            y2="y2:Q",
+            color=alt.Color("region:N", scale=shades, legend=alt.Legend(title=text("roofline.chart.region", lang))),
+        )
+    )
+    colour = _verdict_colour(kernels, lang)
+    dots = (
+        alt.Chart(alt.InlineData(kernels))
+        .mark_point(filled=True, size=110, opacity=0.9, stroke="white", strokeWidth=0.8)
+        .encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP))
+    )
+    labels = place_names(kernels, lambda k: (k["x"] / largest, k["y"] / largest), PLOT, [])
+    front = alt.layer(dots, *_label_layers(labels, x, y, colour))
+    chart = alt.layer(shaded, front).resolve_scale(color="independent")
+    thresholds = {name: format_number(value) for name, value in found.rule.thresholds().items()}
+    known = found.rule.name in ("book", "nsight")
+    subtitle = text(f"roofline.chart.subtitle_{found.rule.name}", lang, **thresholds) if known else found.rule.name
+    return _styled(chart, text("roofline.chart.ratios_title", lang), subtitle)
+
+
+def _ratio_axis(channel: str, largest: float, title: str) -> Any:
+    import altair as alt
+
+    axis = alt.Axis(title=title, format=".0%", grid=False, tickCount=10)
+    kind = alt.X if channel == "x" else alt.Y
+    return kind(f"{channel}:Q", scale=alt.Scale(domain=[0, largest], nice=False), axis=axis)
+
+
+def _styled(chart: Any, title: str, subtitle: str) -> Any:
+    """The size, fonts and title that both charts share."""
+    import altair as alt
+
+    return (
+        chart.properties(
+            width=WIDTH,
+            height=HEIGHT,
+            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+            padding=16,
+            background="white",
+            title=alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=20, subtitleFontSize=13),
+        )
+        .configure(font=_FONT)
+        .configure_axis(labelFontSize=13, titleFontSize=15, titlePadding=10)
+        .configure_legend(labelFontSize=13, titleFontSize=14, symbolSize=140, orient="right")
+        .configure_view(stroke="#cccccc")
+        .interactive()
+    )

@@ -1,0 +1,209 @@
+"""What the roofline's pictures are made of, as plain data: points, roofs, regions of a rule, and places for names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fuseline.api.roofline import Classification
+from fuseline.machine import Device
+from fuseline.roofline.classify import RowResult
+from fuseline.roofline.rules import Reading, Rule
+from fuseline.units import format_percent, format_rate
+
+_LABEL_PX = (7.3, 15.0)
+_STEP = 0.01
+_PLACES = tuple((side, up) for up in (0.0, 16.0, -16.0) for side in ("left", "right"))
+"""Where a name may stand beside its point: side and pixels up, tried in this order."""
+
+Box = tuple[float, float, float, float]
+"""Left, right, bottom, top in pixels of the plot."""
+
+Position = Callable[[dict[str, Any]], tuple[float, float]]
+"""Where a point lies in the plot, as fractions across and up."""
+
+
+def points(found: Classification) -> list[dict[str, Any]]:
+    """A point for every row with both rates and every shape: intensity, performance, bound, and what to tell."""
+    rows: list[dict[str, Any]] = []
+    for row in found.rows:
+        rates = {pipe.side: pipe for pipe in row.pipes if pipe.side in ("compute", "memory")}
+        if len(rates) < 2 or row.device is None:
+            continue
+        compute, memory = rates["compute"], rates["memory"]
+        rows.append(
+            {
+                "name": row.row.name,
+                "device": row.device.name,
+                "x": compute.achieved.value / memory.achieved.value,
+                "y": compute.achieved.value,
+                "bound": row.bound,
+                "performance": str(compute.achieved),
+                "bandwidth": str(memory.achieved),
+                "of_compute": "–" if compute.ratio is None else format_percent(compute.ratio.value),
+                "of_memory": "–" if memory.ratio is None else format_percent(memory.ratio.value),
+                "source": row.row.source,
+            }
+        )
+    for shape in found.shapes:
+        analysis = shape.analysis
+        if analysis.bounds.size != 1 or not analysis.pipes:
+            continue
+        limit = float(analysis.bound_time_s)
+        performance = float(analysis.pipes[0].work) / limit
+        rows.append(
+            {
+                "name": shape.name,
+                "device": analysis.device.name,
+                "x": float(analysis.intensity),
+                "y": performance,
+                "bound": analysis.bound,
+                "performance": format_rate(performance, "FLOP/s"),
+                "bandwidth": format_rate(float(analysis.cost.bytes()) / limit),
+                "of_compute": "–",
+                "of_memory": "–",
+                "source": "shape alone",
+            }
+        )
+    return rows
+
+
+def roofs(device: Device, low: float, high: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Line ends of every roof of ``device`` between two intensities, and its ridge points on the main memory.
+
+    Formats with equal peaks share a line. A memory's line ends at the highest compute roof.
+    """
+    flat: dict[tuple[str, float], list[str]] = {}
+    for pipe in device.pipes:
+        for peak in pipe.peaks[:]:
+            if (
+                peak.dtype
+                and pipe.name in ("matrix", "vector")
+                and peak.rate is pipe.find(peak.dtype, peak.accumulator)
+            ):
+                flat.setdefault((pipe.name, peak.rate.value), []).append(peak.key)
+    memories = [(m.name, m.bandwidths[0].value) for m in device.memories if m.bandwidths]
+    if not flat or not memories:
+        return [], []
+    top = max(value for _, value in flat)
+    main = memories[0][1]
+    lines: list[dict[str, Any]] = []
+    for name, bandwidth in memories:
+        label = f"{name} {format_rate(bandwidth)}"
+        end = min(top / bandwidth, high)
+        lines += _line(device.name, label, "memory", (low, bandwidth * low), (end, bandwidth * end))
+    widest = max(bandwidth for _, bandwidth in memories)
+    ridges: list[dict[str, Any]] = []
+    for (unit_name, value), dtypes in flat.items():
+        unit = "OP/s" if all(d.startswith("i") for d in dtypes) else "FLOP/s"
+        label = f"{unit_name} {'/'.join(dict.fromkeys(dtypes))} {format_rate(value, unit)}"
+        lines += _line(device.name, label, "compute", (max(low, value / widest), value), (high, value))
+        ridges.append({"device": device.name, "label": label, "x": value / main, "y": value})
+    return lines, ridges
+
+
+def _line(
+    device: str, label: str, side: str, start: tuple[float, float], end: tuple[float, float]
+) -> list[dict[str, Any]]:
+    base = {"device": device, "label": label, "side": side, "line": f"{device} {label}"}
+    return [base | {"x": x, "y": y} for x, y in (start, end)]
+
+
+def roof_boxes(lines: Sequence[dict[str, Any]], at: Position, size: tuple[float, float]) -> list[Box]:
+    """What flat roofs and their names at the right end cover."""
+    width, height = size
+    boxes: list[Box] = []
+    for start, end in zip(lines[::2], lines[1::2], strict=True):
+        if start["side"] == "compute":
+            (left, level), (right, _) = at(start), at(end)
+            boxes.append((left * width, right * width, level * height - 1, level * height + 1))
+            name = len(start["label"]) * _LABEL_PX[0]
+            boxes.append((right * width - name, right * width, level * height, level * height + 16))
+    return boxes
+
+
+def place_ridges(
+    ridges: Sequence[dict[str, Any]], at: Position, size: tuple[float, float], taken: list[Box]
+) -> list[dict[str, Any]]:
+    """Ridge points whose value fits below and right of them without covering another; adds to ``taken``."""
+    found: list[dict[str, Any]] = []
+    for ridge in ridges:
+        across, up = at(ridge)
+        left, base = across * size[0] + 8, up * size[1] - 18
+        box = (left, left + len(ridge["value"]) * _LABEL_PX[0], base, base + _LABEL_PX[1])
+        if not any(_overlap(box, other) for other in taken):
+            taken.append(box)
+            found.append(ridge)
+    return found
+
+
+def place_names(
+    kernels: Sequence[dict[str, Any]], at: Position, size: tuple[float, float], covered: list[Box]
+) -> list[dict[str, Any]]:
+    """Names beside points, each where it covers nothing else; names without room are left out. Adds to ``covered``."""
+    width, height = size
+    centres = [(across * width, up * height) for across, up in (at(kernel) for kernel in kernels)]
+    covered += [(cx - 6, cx + 6, cy - 6, cy + 6) for cx, cy in centres]
+    found: list[dict[str, Any]] = []
+    for kernel, (cx, cy) in zip(kernels, centres, strict=True):
+        length = len(kernel["name"]) * _LABEL_PX[0]
+        for side, offset in _PLACES:
+            from_px = cx + 9 if side == "left" else cx - 9 - length
+            box = (from_px, from_px + length, cy + offset - _LABEL_PX[1] / 2, cy + offset + _LABEL_PX[1] / 2)
+            inside = box[0] >= 0 and box[1] <= width and box[2] >= -4 and box[3] <= height
+            if inside and not any(_overlap(box, other) for other in covered):
+                covered.append(box)
+                found.append(kernel | {"align": side, "dy": -offset})
+                break
+    return found
+
+
+def _overlap(one: Box, two: Box) -> bool:
+    return one[0] < two[1] and two[0] < one[1] and one[2] < two[3] and two[2] < one[3]
+
+
+def regions(rule: Rule, largest: float) -> list[dict[str, Any]]:
+    """Rectangles of the plane (memory ratio, compute ratio) in which the rule gives one verdict."""
+    cells = math.ceil(largest / _STEP)
+    runs: list[dict[str, Any]] = []
+    for row in range(cells):
+        compute = (row + 0.5) * _STEP
+        start, current = 0, ""
+        for column in range(cells + 1):
+            bound = "" if column == cells else rule.judge(Reading(compute, (column + 0.5) * _STEP)).bound
+            if bound != current:
+                if current:
+                    runs.append(_run(start, column, row, current))
+                start, current = column, bound
+    return _merged(runs)
+
+
+def _run(start: int, end: int, row: int, bound: str) -> dict[str, Any]:
+    return {"x": start * _STEP, "x2": end * _STEP, "y": row * _STEP, "y2": (row + 1) * _STEP, "bound": bound}
+
+
+def _merged(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs of neighbouring rows with equal ends as one rectangle."""
+    open_runs: dict[tuple[float, float, str], dict[str, Any]] = {}
+    done: list[dict[str, Any]] = []
+    for run in runs:
+        key = (run["x"], run["x2"], run["bound"])
+        before = open_runs.get(key)
+        if before is not None and math.isclose(before["y2"], run["y"]):
+            before["y2"] = run["y2"]
+        else:
+            open_runs[key] = run
+            done.append(run)
+    return done
+
+
+def measured_points(found: Classification) -> list[tuple[RowResult, dict[str, Any]]]:
+    """Rows with their points; shapes have no ratios."""
+    named = {(p["name"], p["device"]): p for p in points(found)}
+    pairs = []
+    for row in found.rows:
+        point = named.get((row.row.name, row.device.name if row.device else ""))
+        if point is not None:
+            pairs.append((row, dict(point)))
+    return pairs
