@@ -20,7 +20,7 @@ def exactly(a: float, b: float, c: float, dtype: type) -> float:
         return a * b + c
     guess = dtype(float(exact)) if abs(exact) < Fraction(2) ** 1024 else dtype(np.inf if exact > 0 else -np.inf)
     largest = Fraction(float(np.finfo(dtype).max))
-    half_step = Fraction(float(np.spacing(np.finfo(dtype).max))) / 2
+    half_step = (largest - Fraction(float(np.nextafter(np.finfo(dtype).max, dtype(0))))) / 2
     if abs(exact) >= largest + half_step:
         return np.inf if exact > 0 else -np.inf
     around = [np.nextafter(guess, dtype(-np.inf)), guess, np.nextafter(guess, dtype(np.inf))]

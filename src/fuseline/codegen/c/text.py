@@ -77,7 +77,9 @@ class _Writer:
     def fresh(self, label: str) -> str:
         base = _identifier(label if not label.isdecimal() else f"t{label}")
         name, k = base, 1
-        while name in self.taken or name.startswith("fl_"):
+        if base.startswith("fl_"):  # the prefix of the text's own functions
+            base = name = f"v_{base}"
+        while name in self.taken:
             name, k = f"{base}_{k}", k + 1
         self.taken.add(name)
         return name

@@ -144,7 +144,7 @@ class _Writer:
     def fresh(self, label: str) -> str:
         base = label if label.isidentifier() else f"t{label.replace('.', '_')}"
         name, n = base, 1
-        while name in self.used or name in self.reserved or name.startswith("buffer"):
+        while name in self.used or name in self.reserved or name.removeprefix("buffer").isdecimal():
             name, n = f"{base}_{n}", n + 1
         self.used.add(name)
         return name
