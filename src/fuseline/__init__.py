@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fuseline.api.kernel import Kernel, compile, fuse
     from fuseline.api.measuring import measure
     from fuseline.api.program import evaluate, graph, optimize
+    from fuseline.api.roofline import classify, device, devices, probe
     from fuseline.errors import (
         CompilerError,
         DataFileError,
@@ -60,13 +61,17 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "__version__",
+    "classify",
     "compile",
+    "device",
+    "devices",
     "evaluate",
     "explain",
     "fuse",
     "graph",
     "measure",
     "optimize",
+    "probe",
     "trim",
 ]
 
@@ -80,6 +85,10 @@ _HOME = {
     "evaluate": "fuseline.api.program",
     "graph": "fuseline.api.program",
     "optimize": "fuseline.api.program",
+    "classify": "fuseline.api.roofline",
+    "device": "fuseline.api.roofline",
+    "devices": "fuseline.api.roofline",
+    "probe": "fuseline.api.roofline",
     "trim": "fuseline.runtime.recycle",
 }
 """The module of each public name that is not an error."""

@@ -107,7 +107,7 @@ def print_device(device: Device, console: Console, lang: str | None = None) -> N
 
 def _size(quantity: Quantity) -> str:
     """Caches come in powers of two, memories in decimal units: each as its maker writes it."""
-    return format_bytes(quantity.value, binary=quantity.value % 1024 == 0)
+    return format_bytes(quantity.value, binary=quantity.value < 1e9)
 
 
 def _figures(device: Device, lang: str) -> Iterable[tuple[str, str, Quantity | None]]:

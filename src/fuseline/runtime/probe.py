@@ -276,7 +276,7 @@ def _fma_text(element: str, lanes: int, name: str, has_fma: bool) -> str:
     suffix = f"v{lanes}f{bits}"
     outer_phi, body = "", []
     for j in range(_ACCUMULATORS):
-        outer_phi += f"  %s{j} = phi {vector} [ %m, %entry ], [ %t{j}, %after ]\n"
+        outer_phi += f"  %s{j} = phi {vector} [ %o{j}, %entry ], [ %t{j}, %after ]\n"
         body.append(f"  %c{j} = phi {vector} [ %s{j}, %outer ], [ %t{j}, %inner ]")
     for j in range(_ACCUMULATORS):
         if has_fma:
@@ -286,6 +286,8 @@ def _fma_text(element: str, lanes: int, name: str, has_fma: bool) -> str:
             body.append(f"  %p{j} = fmul {vector} %c{j}, %m")
             body.append(f"  %t{j} = fadd {vector} %p{j}, %k")
     load = f"  %m = load {vector}, ptr %a, align 4\n  %k = load {vector}, ptr %b, align 4\n"
+    for j in range(_ACCUMULATORS):  # starts of their own, or the chains would be one
+        load += f"  %q{j} = getelementptr {vector}, ptr %b, i64 {j + 1}\n  %o{j} = load {vector}, ptr %q{j}, align 4\n"
     head = _HEAD.format(name=name, outer_phi=outer_phi).replace("entry:\n", "entry:\n" + load, 1)
     done = [f"  %f0 = fadd {vector} %t0, %t1"]
     for j in range(2, _ACCUMULATORS):
@@ -304,10 +306,10 @@ def fma_rate(kernels: dict[str, Callable[..., int]], dtype: str, count: int, eff
     """FLOP/s of fused multiply-adds in ``dtype`` on ``count`` threads, two FLOP an element."""
     kernel = kernels[f"fma_{dtype}"]
     element = np.float32 if dtype == "f32" else np.float64
-    multiplier = np.full(64, 0.999999, element)
-    summand = np.full(64, 1e-6, element)
     turns = 4096
     lanes = _vector_bytes() // element().itemsize
+    multiplier = np.full(lanes, 0.999999, element)
+    summand = np.linspace(1e-6, 1.0, (_ACCUMULATORS + 1) * lanes, dtype=element)
 
     def run(repetitions: int) -> None:
         kernel(None, multiplier.ctypes.data, summand.ctypes.data, turns, repetitions)
