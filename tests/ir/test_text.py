@@ -119,6 +119,8 @@ REFUSED = [
     ("%x = input f32[2,]\nreturn out=%x", "line 1", "size"),
     ("%x = input f32[2 3]\nreturn out=%x", "line 1", "shape"),
     ("%x = input f32[(((T]\nreturn out=%x", "line 1", "shape"),
+    ("%x = input f32[T//0]\nreturn out=%x", "line 1", "zero"),
+    ("%x = input f32[ceildiv(T)]\nreturn out=%x", "line 1", "ceildiv"),
     ("%x = input f32[2] {a=1}\nreturn out=%x", "line 1", "nothing after it"),
     ("%x = input (f32[2], f32[2])\nreturn out=%x", "line 1", "one type"),
     ("%x = input f32[2]\n%y = add f32[2] %x, 1.0\nreturn out=%y", "line 2", "number:dtype"),

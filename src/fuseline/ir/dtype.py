@@ -135,13 +135,21 @@ def _numpy_dtype(d: DType) -> np.dtype[Any]:
     return np.dtype(d.numpy_name)
 
 
-@cache
 def promote(a: DType, b: DType) -> DType:
     """The common dtype of two, as NumPy 2 and ml_dtypes define it; `TypeRuleError` where they define none."""
-    if a is b:
-        return a
+    return common_dtype((a, b))
+
+
+@cache
+def common_dtype(operands: tuple[DType, ...]) -> DType:
+    """The common dtype of all operands at once, which for three need not be that of two and the third."""
+    kinds = tuple(dict.fromkeys(operands))
+    if len(kinds) == 1:
+        return kinds[0]
     try:
-        common = np.promote_types(a.numpy, b.numpy)
+        return dtype(np.result_type(*(d.numpy for d in kinds)))
     except TypeError:
-        raise TypeRuleError(f"{a} and {b} have no common dtype; cast one of them, as in {b}(x) or f32(x)") from None
-    return dtype(common)
+        listed = " and ".join(map(str, kinds))
+        raise TypeRuleError(
+            f"{listed} have no common dtype; cast one of them, as in {kinds[-1]}(x) or f32(x)"
+        ) from None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 
 from ..errors import LimitError, ShapeError, TypeRuleError
 from ..ops import OPERATIONS, Operation, operation
-from .dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, promote
+from .dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, common_dtype, promote
 from .graph import Graph
 from .node import Attrs, Node, make
 from .size import Shape, broadcast
@@ -59,9 +59,7 @@ def _by_common(row: Operation, operands: tuple[DType, ...]) -> Signature:
     rule = row.type_rule
     if rule == "compare" and {d.kind for d in operands} == {"int", "uint"} and U64 in operands:
         return Signature(operands, BOOL)  # compared exactly, not through f64
-    common = operands[0]
-    for d in operands[1:]:
-        common = promote(common, d)
+    common = common_dtype(operands)
     if common.bits < 8 or (common.is_float and common.bits == 8):
         raise TypeRuleError(f"{row.name} on {common}: narrow formats are storage; cast to f32 first, as in f32(x)")
     compute, result = common, common
@@ -73,7 +71,7 @@ def _by_common(row: Operation, operands: tuple[DType, ...]) -> Signature:
         case "divide":
             compute = result = common if common.is_float else F64
         case "float":
-            compute = result = common if common.is_float else reduce(promote, map(_floating, operands))
+            compute = result = common if common.is_float else common_dtype(tuple(map(_floating, operands)))
         case "compare" | "predicate" | "logical" | "reduce_bool":
             result = BOOL
         case "bitwise":

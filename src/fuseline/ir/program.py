@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, located, source_line
 from ..ops import OPERATIONS, Operation, operation
-from .dtype import BOOL, DType, promote
+from .dtype import BOOL, DType, common_dtype
 from .graph import Graph
 from .infer import tensor_type
 from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
@@ -152,10 +152,8 @@ class _Specialisation:
         if op == "pow" and isinstance(operands[0], Node) and not isinstance(operands[1], Node):
             self.check_exponent(operands[0].dtype, operands[1])
         given = [number_const(v, BOOL) if isinstance(v, bool) else v for v in operands]
-        common: DType | None = None
-        for v in given:
-            if isinstance(v, Node):
-                common = v.dtype if common is None else promote(common, v.dtype)
+        kinds = tuple([v.dtype for v in given if isinstance(v, Node)])
+        common: DType | None = common_dtype(kinds) if kinds else None
         for v in given:
             if not isinstance(v, Node):
                 common = meeting_dtype(v, common)

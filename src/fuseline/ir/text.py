@@ -334,6 +334,8 @@ def _parse_product(tokens: _DimTokens) -> Dim:
 
 
 def _quotient(a: Dim, b: Dim) -> Dim:
+    if b == 0:
+        raise TextFormError("a size divided by zero")
     if isinstance(a, int):
         return a // b if isinstance(b, int) else Size("//", (a, b))
     return a // b
@@ -358,5 +360,7 @@ def _parse_dim(tokens: _DimTokens) -> Dim:
             while tokens.take(","):
                 args.append(_parse_sum(tokens))
         tokens.expect(")")
+        if word == "ceildiv" and (len(args) != 2 or args[1] == 0):
+            raise TextFormError("ceildiv takes a size and a divisor that is not zero")
         return Size("ceildiv" if word == "ceildiv" else "max", tuple(args))
     return named(word)
