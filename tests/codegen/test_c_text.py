@@ -139,6 +139,8 @@ def test_names_of_c_and_of_other_scripts_are_no_trouble():
 def test_awkward_names_compile(tmp_path):
     g = graph("é = x*2; int = é + 1; main = int*double; fl_x = main - y0; n = fl_x", shape=(2,))
     build([emit_program(g, "static")], tmp_path, STRICT)
+    library = optimize(graph("exp = x*2; tanhf = exp + 1; y = exp(x) + tanh(tanhf)", "f64", shape=(2,)))
+    build([emit_program(library, "exp", "libm")], tmp_path, STRICT)
 
 
 def test_named_sizes_become_parameters():

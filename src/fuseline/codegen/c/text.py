@@ -14,14 +14,15 @@ from ...ir.node import Node
 from ...ir.size import Dim, Shape, names_in
 from ...plan.launch import Plan, fused
 from ...plan.loopnest import Access, Loop, Statement, reduced_axes
-from .primitives import C_TYPES, expression, literal
+from .primitives import C_TYPES, LIBM, expression, literal
 
 _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
 register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 bool true false n i main memcpy NAN INFINITY asm j0 j1 jn y0 y1 yn gamma signgam
 """
-_RESERVED = frozenset(_RESERVED_WORDS.split())
+_CALLED = LIBM | {"fabs", "fma", "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmod"}
+_RESERVED = frozenset(_RESERVED_WORDS.split()) | _CALLED | {f"{name}f" for name in _CALLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ def emit_c(graph: Graph, name: str = "kernel", note: str = "") -> CText:
 
 class _Writer:
     def __init__(self, plan: Plan, name: str, note: str) -> None:
-        self.plan, self.graph, self.function, self.note = plan, plan.graph, _identifier(name), note
+        self.plan, self.graph, self.note = plan, plan.graph, note
+        self.function = _identifier(name) if _identifier(name) not in _RESERVED else f"{name}_kernel"
         self.helpers: dict[str, str] = {}
         self.taken = set(_RESERVED) | {self.function}
         self.sizes = self.size_parameters()
