@@ -41,6 +41,7 @@ class _Array(ctypes.Structure):
         ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
         ("base", ctypes.c_void_p),
         ("descr", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
     ]
 
 
@@ -49,8 +50,8 @@ def is_available() -> bool:
     """Whether this NumPy's arrays have the layout that native code reads."""
     for sample in (np.zeros((3, 5), np.float32), np.zeros(7, np.int8)[::2], np.zeros(())):
         head = _Array.from_address(id(sample) + object.__basicsize__)
-        known = (head.data, head.nd, head.descr)
-        if known != (sample.ctypes.data, sample.ndim, id(sample.dtype)):
+        known = (head.data, head.nd, head.descr, head.flags)
+        if known != (sample.ctypes.data, sample.ndim, id(sample.dtype), sample.flags.num):
             return False
         if (
             tuple(head.dimensions[: sample.ndim]) != sample.shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,10 +30,13 @@ _CHUNKS_A_THREAD = 8
 _ITEMS_A_DISPATCH = 1 << 26
 """Python looks for signals between dispatches, so Ctrl-C never waits for more than this."""
 _SEGMENT_MULTIPLE = 1 << 10
+_SHORT_ROW = 512
+_MOST_OPERANDS_OF_ROWS = 24
 
-_JOB_FIELDS = 18
-(_NEXT_JOB, _NEXT_CHUNK, _CHUNKS, _ACTIVE, _MAY_JOIN, _KERNEL, _FLAGS, _INNER, _SEGMENT, _SEGMENTS) = range(10)
-(_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, _OPERANDS, _INNER_STRIDES, _OUTER_STRIDES) = range(10, 18)
+_JOB_FIELDS = 20
+(_NEXT_JOB, _NEXT_CHUNK, _CHUNKS, _ACTIVE, _MAY_JOIN, _KERNEL, _FLAGS, _LENGTH, _SEGMENT, _SEGMENTS) = range(10)
+(_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, _OPERANDS, _STRIDES, _OUTER_STRIDES) = range(10, 18)
+_ROW, _ROW_STRIDES = 18, 19
 _Job = ctypes.c_int64 * _JOB_FIELDS
 
 
@@ -246,39 +250,51 @@ def _launch(
     n = nest.plan(shape, shapes, strides, inputs)
     items = n.items
     thread_count = min(thread_limit, items // _ITEMS_A_CHUNK) if items >= 2 * _ITEMS_A_CHUNK else 1
-    segment, grain = _division(n, items, thread_count)
-    segments = -(-n.inner // segment)
+    row = n.inner if _has_short_rows(n, len(shapes)) else 0
+    outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
+    outer_count, unit = math.prod(outer), max(row, 1)
+    segment, grain = _division(outer_count, length, unit, thread_count)
+    segments = -(-length // segment)
     job = _Job()
-    job[_INNER] = n.inner
+    job[_LENGTH] = length
     job[_SEGMENT] = segment
     job[_SEGMENTS] = segments
     job[_GRAIN] = grain
-    job[_OUTER_AXES] = len(n.outer_shape)
+    job[_OUTER_AXES] = len(outer)
     job[_SHAPE] = ctypes.addressof(n.native_shape)
-    job[_INNER_STRIDES] = ctypes.addressof(n.native_inner_strides)
     job[_OUTER_STRIDES] = ctypes.addressof(n.native_outer_strides)
+    job[_ROW] = row
+    job[_ROW_STRIDES] = job[_STRIDES] = ctypes.addressof(n.native_inner_strides)
+    if row:  # the last outer axis: its strides follow those of the axes around it
+        job[_STRIDES] = ctypes.addressof(n.native_outer_strides) + 8 * len(outer) * len(shapes)
     return _Launch(
         nest=n,
         job=bytes(job),
         items=items,
-        tiles=n.rows * segments,
-        tiles_a_dispatch=max(_ITEMS_A_DISPATCH // (segment * grain), 1) * grain,
+        tiles=outer_count * segments,
+        tiles_a_dispatch=max(_ITEMS_A_DISPATCH // (segment * unit * grain), 1) * grain,
         grain=grain,
         thread_count=thread_count,
         reversed=any(n.offsets),
     )
 
 
-def _division(n: nest.Nest, items: int, thread_count: int) -> tuple[int, int]:
-    """(items of a segment, tiles of a chunk)."""
+def _has_short_rows(n: nest.Nest, operand_count: int) -> bool:
+    """Whether native/rows.ll should run several rows at once: they are short and fit its packed blocks."""
+    return bool(n.outer_shape) and n.inner <= _SHORT_ROW and operand_count <= _MOST_OPERANDS_OF_ROWS
+
+
+def _division(outer_count: int, length: int, unit: int, thread_count: int) -> tuple[int, int]:
+    """(length of a segment, tiles of a chunk), for ``outer_count`` times ``length`` steps of ``unit`` items each."""
     if thread_count == 1:
-        segment = min(n.inner, _ITEMS_A_DISPATCH)
-        return segment, max(1, _ITEMS_A_DISPATCH // segment)
-    share = items // (thread_count * _CHUNKS_A_THREAD)
-    chunk = min(max(share, _ITEMS_A_CHUNK), _LARGEST_CHUNK_ITEMS)
-    if n.inner >= 2 * chunk:
-        return -(-chunk // _SEGMENT_MULTIPLE) * _SEGMENT_MULTIPLE, 1
-    return n.inner, max(1, chunk // n.inner)
+        segment = min(length, max(_ITEMS_A_DISPATCH // unit, 1))
+        return segment, max(1, _ITEMS_A_DISPATCH // (segment * unit))
+    share = outer_count * length * unit // (thread_count * _CHUNKS_A_THREAD)
+    chunk = max(min(max(share, _ITEMS_A_CHUNK), _LARGEST_CHUNK_ITEMS) // unit, 1)
+    if length >= 2 * chunk:
+        multiple = _SEGMENT_MULTIPLE if unit == 1 else 1
+        return -(-chunk // multiple) * multiple, 1
+    return length, max(1, chunk // length)
 
 
 def _dispatch(launch: _Launch, job: ctypes.Array[ctypes.c_int64]) -> None:

@@ -27,8 +27,9 @@ Array = NDArray[Any]
 DTypes = tuple[np.dtype[Any], ...]
 
 SMALL_ITEMS = 1 << 15
-"""Results of at most this many elements go through NumPy's iteration."""
+"""Results of at most this many elements go through NumPy's iteration where that is one loop."""
 
+_TINY_ITEMS = 1 << 8
 _PREPARED_CALLS = 256
 
 _WEAK_TYPES = (bool, int, float)
@@ -163,7 +164,7 @@ class ElementwiseKernel:
         names = (*self.inputs, *self.outputs)
         shape = nest.broadcast_shape([a.shape for a in arrays], names)
         fresh = all(o is None for o in outputs)
-        if made.ufunc is not None and math.prod(shape) <= SMALL_ITEMS and fresh:
+        if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays):
             small = made.ufunc(*arrays)
             return [small] if self._single else list(small)
         results = iterate.run(made.loop, arrays, outputs, names)
@@ -208,6 +209,16 @@ class ElementwiseKernel:
             if o is not None and not isinstance(o, np.ndarray) and not _speaks_for_itself(o):
                 raise TypeRuleError(f"output {name!r} must be an array, not {type(o).__name__}")
         return given
+
+
+def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array]) -> bool:
+    """Whether NumPy would call a loop once or a few times; it calls it for every row of anything less regular."""
+    items = math.prod(shape)
+    if items > SMALL_ITEMS:
+        return False
+    return items <= _TINY_ITEMS or all(
+        a.size == 1 or (a.shape == shape and (a.ndim <= 1 or a.flags.c_contiguous)) for a in arrays
+    )
 
 
 def _signature_of(args: tuple[Any, ...]) -> tuple[Any, ...]:

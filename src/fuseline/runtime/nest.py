@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..errors import ShapeError
 
-_SHORT_INNER = 32
+_SHORT_INNER = 8
 """An innermost axis shorter than this gives way to the longest one."""
 
 Shape = tuple[int, ...]

@@ -1,7 +1,7 @@
 """The code that every kernel shares: operands into vector form, NumPy's loop signature, the loop nest, threads.
 
-It is written once in LLVM text (`block.ll`, `run.ll`, `call.ll`, and a file an architecture), compiled and cached like
-a kernel, and kept for the life of the process.
+It is written once in LLVM text (a file a subject, and one an architecture), compiled and cached like a kernel, and
+kept for the life of the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _load_lock = threading.Lock()
 def text(target: LlvmTarget) -> str:
     """The shared code as LLVM text for ``target``."""
     here = Path(__file__).parent
-    names = (f"{target.architecture}.ll", "block.ll", "run.ll", "call.ll")
+    names = (f"{target.architecture}.ll", "items.ll", "block.ll", "rows.ll", "run.ll", "call.ll")
     return "\n".join((here / name).read_text(encoding="utf-8") for name in names)
 
 

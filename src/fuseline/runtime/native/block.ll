@@ -10,63 +10,6 @@
 
 %kernel = type { ptr, i64, i64, i64, ptr, ptr, ptr, ptr, [0 x i64] }
 
-; Copies %n items of %item bytes (1, 2, 4 or 8); each side moves by its own step in bytes.
-define internal void @copy_items(ptr %to0, i64 %to_step, ptr %from0, i64 %from_step, i64 %n, i64 %item) nounwind {
-entry:
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %choose, label %done
-choose:
-  switch i64 %item, label %loop1 [ i64 2, label %loop2
-                                   i64 4, label %loop4
-                                   i64 8, label %loop8 ]
-loop1:
-  %i1 = phi i64 [ 0, %choose ], [ %j1, %loop1 ]
-  %to1 = phi ptr [ %to0, %choose ], [ %t1, %loop1 ]
-  %from1 = phi ptr [ %from0, %choose ], [ %f1, %loop1 ]
-  %v1 = load i8, ptr %from1, align 1
-  store i8 %v1, ptr %to1, align 1
-  %t1 = getelementptr i8, ptr %to1, i64 %to_step
-  %f1 = getelementptr i8, ptr %from1, i64 %from_step
-  %j1 = add i64 %i1, 1
-  %c1 = icmp slt i64 %j1, %n
-  br i1 %c1, label %loop1, label %done
-loop2:
-  %i2 = phi i64 [ 0, %choose ], [ %j2, %loop2 ]
-  %to2 = phi ptr [ %to0, %choose ], [ %t2, %loop2 ]
-  %from2 = phi ptr [ %from0, %choose ], [ %f2, %loop2 ]
-  %v2 = load i16, ptr %from2, align 1
-  store i16 %v2, ptr %to2, align 1
-  %t2 = getelementptr i8, ptr %to2, i64 %to_step
-  %f2 = getelementptr i8, ptr %from2, i64 %from_step
-  %j2 = add i64 %i2, 1
-  %c2 = icmp slt i64 %j2, %n
-  br i1 %c2, label %loop2, label %done
-loop4:
-  %i4 = phi i64 [ 0, %choose ], [ %j4, %loop4 ]
-  %to4 = phi ptr [ %to0, %choose ], [ %t4, %loop4 ]
-  %from4 = phi ptr [ %from0, %choose ], [ %f4, %loop4 ]
-  %v4 = load i32, ptr %from4, align 1
-  store i32 %v4, ptr %to4, align 1
-  %t4 = getelementptr i8, ptr %to4, i64 %to_step
-  %f4 = getelementptr i8, ptr %from4, i64 %from_step
-  %j4 = add i64 %i4, 1
-  %c4 = icmp slt i64 %j4, %n
-  br i1 %c4, label %loop4, label %done
-loop8:
-  %i8 = phi i64 [ 0, %choose ], [ %j8, %loop8 ]
-  %to8 = phi ptr [ %to0, %choose ], [ %t8, %loop8 ]
-  %from8 = phi ptr [ %from0, %choose ], [ %f8, %loop8 ]
-  %v8 = load i64, ptr %from8, align 1
-  store i64 %v8, ptr %to8, align 1
-  %t8 = getelementptr i8, ptr %to8, i64 %to_step
-  %f8 = getelementptr i8, ptr %from8, i64 %from_step
-  %j8 = add i64 %i8, 1
-  %c8 = icmp slt i64 %j8, %n
-  br i1 %c8, label %loop8, label %done
-done:
-  ret void
-}
-
 ; Fewer items than a vector, by the same body: %n items at each of %at go through padded vectors in %scratch. Inputs whose
 ; increment is 0 are whole vectors already. The padding repeats the first item, so it can trap or trip nothing new.
 define internal void @partial(ptr %k, ptr %at, ptr %incs, i64 %n, ptr %scratch) nounwind {
@@ -125,26 +68,6 @@ give:
   %o_next = add i64 %o, 1
   %o_more = icmp slt i64 %o_next, %nops
   br i1 %o_more, label %give, label %done
-done:
-  ret void
-}
-
-; Moves each pointer of %at by %n times its step.
-define internal void @advance(ptr %at, ptr %steps, i64 %n, i64 %nops) nounwind {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %i_next, %loop ]
-  %p_at = getelementptr ptr, ptr %at, i64 %i
-  %p = load ptr, ptr %p_at, align 8
-  %step_at = getelementptr i64, ptr %steps, i64 %i
-  %step = load i64, ptr %step_at, align 8
-  %distance = mul i64 %step, %n
-  %q = getelementptr i8, ptr %p, i64 %distance
-  store ptr %q, ptr %p_at, align 8
-  %i_next = add i64 %i, 1
-  %more = icmp slt i64 %i_next, %nops
-  br i1 %more, label %loop, label %done
 done:
   ret void
 }

@@ -1,5 +1,6 @@
 ; The shortest way from Python to a specialisation: a builtin function that looks at its operands in C terms and, when
 ; they are ordinary small arrays of one shape and of the dtypes last seen, goes straight to that specialisation's ufunc.
+; Several dimensions must be contiguous, since NumPy calls a loop for each row of anything else.
 ; Everything else goes to a Python function with the same operands.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
@@ -14,8 +15,8 @@ declare void @Py_DecRef(ptr)
 ; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
 ; an array for one output, a tuple for several.
 %caller = type { ptr, ptr, ptr, i64, ptr, ptr }
-; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr (numpy/ndarraytypes.h).
-%array = type { ptr, i32, ptr, ptr, ptr, ptr }
+; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr, flags (numpy/ndarraytypes.h).
+%array = type { ptr, i32, ptr, ptr, ptr, ptr, i32 }
 
 ; METH_FASTCALL | METH_KEYWORDS; %self is a tuple that begins with a capsule of the %caller.
 define ptr @fl_call(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
@@ -105,7 +106,14 @@ dtype:
   %nd_at = getelementptr %array, ptr %a, i64 0, i32 1
   %nd = load i32, ptr %nd_at, align 4
   %same_rank = icmp eq i32 %nd, %nd0
-  %alike = and i1 %same_dtype, %same_rank
+  %flags_at = getelementptr %array, ptr %a, i64 0, i32 6
+  %flags = load i32, ptr %flags_at, align 4
+  %c_contiguous_bit = and i32 %flags, 1
+  %c_contiguous = icmp ne i32 %c_contiguous_bit, 0
+  %one_axis = icmp sle i32 %nd, 1
+  %single_loop = or i1 %c_contiguous, %one_axis
+  %same = and i1 %same_dtype, %same_rank
+  %alike = and i1 %same, %single_loop
   br i1 %alike, label %shape, label %slow
 shape:
   %dims_at = getelementptr %array, ptr %a, i64 0, i32 2

@@ -137,8 +137,9 @@ done:
 
 ; ------------------------------------------------------------------------------------------------------- the loop nest
 
-; A call of a kernel over a loop nest. The inner dimension has `inner` items and is cut into `segments` of `segment` items;
-; a tile is one segment of one row, counted row by row. Tiles are handed out `grain` at a time, `chunks` times.
+; A call of a kernel over a loop nest. Its last dimension has `length` items and is cut into `segments` of `segment` items;
+; a tile is one segment inside all outer dimensions, counted in order. Tiles are handed out `grain` at a time, `chunks`
+; times. Where rows are short, `row` is their length, the last dimension counts rows, and a tile is several of them.
 ; Strides are in bytes, outer ones as [outer dimension][operand].
 %job = type {
   ptr,  ; 0 next job of the pool's list
@@ -148,17 +149,19 @@ done:
   i64,  ; 4 threads of the pool that may still join
   ptr,  ; 5 kernel
   i64,  ; 6 flags of the body
-  i64,  ; 7 inner
+  i64,  ; 7 length
   i64,  ; 8 segment
-  i64,  ; 9 segments of a row
+  i64,  ; 9 segments
   i64,  ; 10 first tile
   i64,  ; 11 end tile
   i64,  ; 12 grain
   i64,  ; 13 outer dimensions
   ptr,  ; 14 their lengths
   ptr,  ; 15 operands
-  ptr,  ; 16 inner strides
-  ptr   ; 17 outer strides
+  ptr,  ; 16 strides of the last dimension
+  ptr,  ; 17 outer strides
+  i64,  ; 18 row (0: the last dimension counts items)
+  ptr   ; 19 strides inside a row
 }
 
 ; Tiles %from up to %to.
@@ -172,6 +175,11 @@ entry:
   %flags = load i64, ptr %flags_at, align 8
   %inner_at = getelementptr %job, ptr %j, i64 0, i32 7
   %inner = load i64, ptr %inner_at, align 8
+  %row_items_at = getelementptr %job, ptr %j, i64 0, i32 18
+  %row_items = load i64, ptr %row_items_at, align 8
+  %row_strides_at = getelementptr %job, ptr %j, i64 0, i32 19
+  %row_strides = load ptr, ptr %row_strides_at, align 8
+  %long = icmp eq i64 %row_items, 0
   %segment_at = getelementptr %job, ptr %j, i64 0, i32 8
   %segment = load i64, ptr %segment_at, align 8
   %segments_at = getelementptr %job, ptr %j, i64 0, i32 9
@@ -223,7 +231,14 @@ tile:
   %count = select i1 %is_short, i64 %left, i64 %segment
   call void @copy_items(ptr %here, i64 8, ptr %row, i64 8, i64 %nops, i64 8)
   call void @advance(ptr %here, ptr %steps, i64 %start, i64 %nops)
+  br i1 %long, label %items, label %short
+items:
   call void @fl_block(ptr %k, ptr %here, ptr %steps, i64 %count, i64 %flags)
+  br label %computed
+short:
+  call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count)
+  br label %computed
+computed:
   %t_next = add i64 %t, 1
   %s_up = add i64 %s, 1
   %finished = icmp sge i64 %t_next, %to
