@@ -330,22 +330,17 @@ def _reduced_first(x: Array, axes: tuple[int, ...]) -> Array:
 def tree_sum(x: Array, axes: tuple[int, ...], result: np.dtype[Any]) -> Array:
     """Sum over ``axes`` (kept as length 1) by the documented tree (SEMANTICS.md P5).
 
-    The reduced elements, in C order, are padded with -0.0 (the neutral element of addition) to a power of two and
-    halved: element i is added to element i + n/2 until one is left. Its error bound is pairwise summation's.
+    The reduced elements stand in C order; neighbours are added, a last one without a neighbour stays, and so on until
+    one is left. Its error bound is pairwise summation's, and aligned blocks of 2**k elements are trees of their own.
     """
-    moved = _reduced_first(x, axes).astype(result)
-    count = moved.shape[0]
+    level = _reduced_first(x, axes).astype(result)
     out_shape = tuple(1 if d in axes else x.shape[d] for d in range(x.ndim))
-    if count == 0:
+    if len(level) == 0:
         return np.zeros(out_shape, result)
-    size = 1 << (count - 1).bit_length()
-    neutral = np.asarray(-0.0 if result.kind == "f" else 0, result)
-    level = np.concatenate([moved, np.full((size - count, *moved.shape[1:]), neutral, result)])
-    while size > 1:
-        size //= 2
-        level = level[:size] + level[size:]
-    folded: Array = level[0].reshape(out_shape)
-    return folded
+    while len(level) > 1:
+        paired = len(level) // 2 * 2
+        level = np.concatenate([level[0:paired:2] + level[1:paired:2], level[paired:]])
+    return level[0].reshape(out_shape)
 
 
 def fold_axes(function: Callable[[Array, Array], Array], x: Array, axes: tuple[int, ...]) -> Array:
