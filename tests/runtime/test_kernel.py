@@ -187,6 +187,7 @@ import os, signal, sys, threading, time
 import numpy as np
 from fuseline.api.kernel import compile
 from numpy.lib.stride_tricks import as_strided
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell starts with it ignored
 what = sys.argv[1]
 if what == "call":
     k = compile("out = x + y")
