@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fuseline.api.kernel import Kernel, compile, fuse
     from fuseline.api.measuring import measure
     from fuseline.api.program import evaluate, graph, optimize
-    from fuseline.api.roofline import classify, device, devices, probe
+    from fuseline.api.roofline import Classification, classify, device, devices, probe
     from fuseline.errors import (
         CompilerError,
         DataFileError,
@@ -36,11 +36,14 @@ if TYPE_CHECKING:
         UnsupportedError,
         VerifyError,
     )
+    from fuseline.machine.device import Device
     from fuseline.runtime.recycle import trim
 
 __all__ = [
+    "Classification",
     "CompilerError",
     "DataFileError",
+    "Device",
     "Explanation",
     "FormulaError",
     "FuselineError",
@@ -85,10 +88,12 @@ _HOME = {
     "evaluate": "fuseline.api.program",
     "graph": "fuseline.api.program",
     "optimize": "fuseline.api.program",
+    "Classification": "fuseline.api.roofline",
     "classify": "fuseline.api.roofline",
     "device": "fuseline.api.roofline",
     "devices": "fuseline.api.roofline",
     "probe": "fuseline.api.roofline",
+    "Device": "fuseline.machine.device",
     "trim": "fuseline.runtime.recycle",
 }
 """The module of each public name that is not an error."""
