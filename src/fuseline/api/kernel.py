@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ShapeError, TypeRuleError, UnknownNameError, UnsupportedError
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
-from ..ir.graph import Graph
+from ..ir.graph import Graph, topological
 from ..ir.node import Node, make
 from ..ir.program import Declaration, Program, input_types, specialise
 from ..ir.size import Size
@@ -93,6 +93,7 @@ class Kernel(ElementwiseKernel):
             [n for n, _ in program.outputs],
             self._loop,
             self._ufunc_signatures,
+            reads_of(program),
             self._check_declared_shapes if declared else None,
         )
         self._graphs: dict[DTypes, Graph] = {}
@@ -219,6 +220,16 @@ class ReducingKernel(Kernel):
 _REMEMBERED_SHAPES = 256
 
 
+def reads_of(program: Program) -> list[frozenset[int]]:
+    """For each output, the positions of the inputs that it depends on."""
+    position = {d.name: i for i, d in enumerate(program.inputs)}
+    found = []
+    for _, output in program.outputs:
+        names = [n.attr("name") for n in topological([output]) if n.op == "input"]
+        found.append(frozenset(position[name] for name in names))
+    return found
+
+
 def check_shapes(declared: Sequence[Declaration], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """`ShapeError` unless every declared input has its rank, its numbers, and one value for each named size."""
     bound: dict[str, tuple[int, str]] = {}
@@ -265,8 +276,6 @@ def emit_text(graph: Graph, target: str, name: str) -> str:
 
 def _flat(program: Program) -> tuple[Any, ...]:
     """Nodes by number, operands before their users, so that depth is no matter."""
-    from ..ir.graph import topological
-
     roots = [*program.nodes, *(n for _, n in program.outputs), *program.bindings.values()]
     order = topological(roots)
     number = {n: i for i, n in enumerate(order)}

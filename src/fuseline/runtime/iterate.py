@@ -78,17 +78,19 @@ def run(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array | None], na
 
 def _check_outputs(loop: Loop, shape: nest.Shape, outputs: Sequence[Array | None], names: Sequence[str]) -> None:
     for index, (output, dtype) in enumerate(zip(outputs, loop.outputs, strict=True)):
-        if output is None:
-            continue
-        called = f"output {names[index]!r}" if index < len(names) else "out"
-        if output.shape != shape:
-            raise ShapeError(f"{called} has shape {output.shape}, the result has shape {shape}")
-        if not output.flags.writeable:
-            raise ReadOnlyError(f"{called} is read-only")
-        if output.dtype is not dtype and not np.can_cast(dtype, output.dtype, "same_kind"):
-            raise TypeRuleError(
-                f"{called} has dtype {output.dtype}, which cannot hold the result's {dtype} (same kind)"
-            )
+        if output is not None:
+            check_output(output, shape, dtype, names[index] if index < len(names) else "")
+
+
+def check_output(output: Array, shape: nest.Shape, dtype: np.dtype[Any], name: str = "") -> None:
+    """Raise for an array that cannot take a result of this shape and dtype."""
+    called = f"output {name!r}" if name else "out"
+    if output.shape != shape:
+        raise ShapeError(f"{called} has shape {output.shape}, the result has shape {shape}")
+    if not output.flags.writeable:
+        raise ReadOnlyError(f"{called} is read-only")
+    if output.dtype is not dtype and not np.can_cast(dtype, output.dtype, "same_kind"):
+        raise TypeRuleError(f"{called} has dtype {output.dtype}, which cannot hold the result's {dtype} (same kind)")
 
 
 def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] | None:

@@ -56,6 +56,8 @@ class ElementwiseKernel:
             `TypeRuleError` for dtypes that the program does not admit. Called once for each tuple of dtypes.
         signatures: input dtypes of the loops that `ufunc` shall have, in NumPy's order of preference; a function, since
             they are needed only when somebody asks for the ufunc.
+        reads: for each output, the positions of the inputs that it depends on: its shape is what these broadcast to.
+            Every input for every output when None.
         check_shapes: raises `ShapeError` for input shapes that the program's declarations forbid, by name; None where
             there are no declarations.
     """
@@ -76,6 +78,7 @@ class ElementwiseKernel:
         outputs: Sequence[str],
         specialise: Callable[[DTypes], Loop],
         signatures: Callable[[], Sequence[DTypes]],
+        reads: Sequence[frozenset[int]] | None = None,
         check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
     ) -> None:
         self.name = name
@@ -86,6 +89,10 @@ class ElementwiseKernel:
         self._signatures = signatures
         self._check_shapes = check_shapes
         self._input_count = len(self.inputs)
+        everything = frozenset(range(self._input_count))
+        self._reads = tuple(reads) if reads is not None else (everything,) * len(self.outputs)
+        self._reads_evenly = all(r == everything for r in self._reads)
+        self._has_constant_output = self._input_count > 0 and not all(self._reads)
         self._single = len(self.outputs) == 1
         self._result_type: Any = namedtuple(name, outputs)  # type: ignore[misc]
         self._known: dict[tuple[Any, ...], Specialisation] = {}
@@ -126,7 +133,8 @@ class ElementwiseKernel:
 
     def _remember(self, dtypes: DTypes, made: Specialisation) -> None:
         """Let the next small call with these dtypes go straight to the ufunc."""
-        if self._fast is not None and made.ufunc is not None and self._check_shapes is None:
+        usual = self._check_shapes is None and not self._has_constant_output
+        if usual and self._fast is not None and made.ufunc is not None:
             self._fast.remember(dtypes, made.ufunc, None if self._single else self._result_type._make)
         self._remembered = dtypes
 
@@ -161,6 +169,8 @@ class ElementwiseKernel:
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]
     ) -> list[Any]:
+        if not self._reads_evenly and (self._has_constant_output or len({a.shape for a in arrays}) > 1):
+            return self._run_apart(made.loop, arrays, outputs)
         names = (*self.inputs, *self.outputs)
         shape = nest.broadcast_shape([a.shape for a in arrays], names)
         fresh = all(o is None for o in outputs)
@@ -170,6 +180,32 @@ class ElementwiseKernel:
         results = iterate.run(made.loop, arrays, outputs, names)
         if all(map(operator.is_, arrays, values)):
             self._prepare(made.loop, arrays, results if fresh else None)
+        return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
+
+    def _run_apart(self, loop: Loop, arrays: list[Array], outputs: list[Array | None]) -> list[Any]:
+        """Outputs have shapes of their own: each shape is a run, in which inputs that it does not need are numbers.
+
+        Results are new arrays until all runs are over, so that no run reads what another has written.
+        """
+        shapes = [
+            nest.broadcast_shape([arrays[i].shape for i in sorted(r)], [self.inputs[i] for i in sorted(r)])
+            for r in self._reads
+        ]
+        results: list[Any] = [None] * len(outputs)
+        for shape in dict.fromkeys(shapes):
+            members = [o for o, own in enumerate(shapes) if own == shape]
+            needed = frozenset[int]().union(*(self._reads[o] for o in members))
+            operands = [a if i in needed else np.zeros((), a.dtype) for i, a in enumerate(arrays)]
+            computed = iterate.run(loop, operands, [None] * len(outputs))
+            for o in members:
+                results[o] = computed[o]
+        for position, place in enumerate(outputs):
+            if place is not None:
+                iterate.check_output(place, shapes[position], loop.outputs[position], self.outputs[position])
+        for position, place in enumerate(outputs):
+            if place is not None:
+                np.copyto(place, results[position], casting="same_kind")
+                results[position] = place
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
 
     def _prepare(self, loop: Loop, arrays: list[Array], results: list[Array] | None) -> None:
