@@ -94,7 +94,7 @@ def measure(
     rows = []
     for index, candidate in enumerate(candidates):
         timing, limit = timings.get(index), limits.get(candidate.threads)
-        rows.append(_row(candidate, bench, timing, limit, first, errors.get(index), count, name))
+        rows.append(_row(candidate, bench, timing, limit, first, errors.get(index), bench.elements, name))
     return tuple(rows)
 
 
@@ -142,6 +142,11 @@ class _Bench:
             for seed, node in enumerate(graph.inputs)
         }
         self.outputs = [np.zeros(_concrete(n.tensor), n.dtype.numpy) for n in graph.output_nodes]
+
+    @property
+    def elements(self) -> int:
+        """Elements of the first result."""
+        return self.outputs[0].size
 
     def candidates(self, counts: Sequence[int], tell: Progress) -> list[Candidate]:
         found = [self.numpy("numpy", planned=False), self.numpy("numpy-planned", planned=True)]

@@ -1,0 +1,213 @@
+"""The public surface of compiled programs: what `compile` and `fuse` give, and how they refuse."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import fuseline as fl
+from arrays import same_bits
+
+COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+SOFTMAX = "x: f32[T, D]\nm = max(x, -1)\ne = exp(x - m)\ns = sum(e, -1)\ny = e / s"
+
+
+def normals(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def test_a_kernel_has_its_names_graph_and_texts():
+    k = fl.compile(COURSE)
+    assert k.inputs == ("x", "b", "r")
+    assert k.outputs == ("out",)
+    assert len(k.graph.nodes) == 11
+    assert {n.dtype.name for n in k.graph.inputs} == {"f32"}
+    assert "np.tanh" in k.emit("numpy")
+    assert "out=buffer" in k.emit("numpy-planned")
+    assert "#include <math.h>" in k.emit("c")
+    assert "define" in k.emit("llvm")
+    assert "ret" in k.emit("asm")
+    with pytest.raises(fl.UnknownNameError, match="fortran"):
+        k.emit("fortran")
+
+
+def test_arguments_by_position_by_name_and_out():
+    k = fl.compile(COURSE)
+    x, b, r = (normals(100, seed=i) for i in range(3))
+    out = np.empty(100, np.float32)
+    by_position = k(x, b, r)
+    assert same_bits(by_position, k(r=r, x=x, b=b))
+    assert k(x, b=b, r=r, out=out) is out
+    assert same_bits(by_position, out)
+
+
+def test_several_outputs_are_a_named_tuple():
+    result = fl.compile("s = a + b; d = a - b", name="both")(np.float32([3, 4]), np.float32([1, 2]))
+    assert result._fields == ("s", "d")
+    assert result.s.tolist() == [4, 6]
+    assert result.d.tolist() == [2, 2]
+
+
+def test_the_ufunc_is_genuine_and_the_same_body():
+    k = fl.compile(COURSE)
+    assert isinstance(k.ufunc, np.ufunc)
+    x, b, r = (normals(1000, seed=i) for i in range(3))
+    assert same_bits(k.ufunc(x, b, r), k(x, b, r))
+    assert (k.ufunc.nin, k.ufunc.nout) == (3, 1)
+
+
+def test_a_kernel_agrees_with_the_oracle():
+    k = fl.compile("y = x*2.5 - b/3; z = where(x > b, sqrt(abs(x)), floor(b))")
+    x, b = normals(333), normals(333, seed=1)
+    wanted = fl.evaluate(fl.graph("y = x*2.5 - b/3; z = where(x > b, sqrt(abs(x)), floor(b))"), x=x, b=b)
+    given = k(x, b)
+    assert same_bits(given.y, wanted["y"])
+    assert same_bits(given.z, wanted["z"])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int32"])
+def test_each_dtype_gets_its_own_specialisation(dtype):
+    import ml_dtypes
+
+    d = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    x = (normals(65) * 10).astype(d)
+    assert fl.compile("y = x*x + 1")(x).dtype == d
+    assert same_bits(fl.compile("y = x*x + 1")(x), fl.evaluate(fl.graph("y = x*x + 1", fl_name(dtype)), x=x))
+
+
+def fl_name(dtype: str) -> str:
+    return {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32"}[dtype]
+
+
+def test_a_kernel_pickles_as_its_program_into_another_process(tmp_path):
+    k = fl.compile(COURSE, name="gelu")
+    x, b, r = (normals(50, seed=i) for i in range(3))
+    path = tmp_path / "kernel.pickle"
+    path.write_bytes(pickle.dumps((k, x, b, r)))
+    np.save(tmp_path / "out.npy", k(x, b, r))
+    script = (
+        "import pickle, sys, numpy as np; k, x, b, r = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "assert k(x, b, r).tobytes() == np.load(sys.argv[2]).tobytes() and k.name == 'gelu'"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "out.npy")], check=True)
+
+
+def test_a_traced_kernel_pickles_without_its_function():
+    table = np.float32([1, 2, 3])
+    k = fl.fuse(lambda x: x * table + 1)
+    copy = pickle.loads(pickle.dumps(k))  # noqa: S301 - our own bytes
+    assert copy(np.ones(3, np.float32)).tolist() == [2, 3, 4]
+
+
+def test_a_very_deep_kernel_pickles():
+    k = fl.compile("y = x" + " + 0.5" * 20_000)
+    copy = pickle.loads(pickle.dumps(k))  # noqa: S301 - our own bytes
+    assert len(copy.program.nodes) == 20_000
+
+
+def test_fuse_makes_the_kernel_of_the_formula():
+    @fl.fuse
+    def gelu(x, b, r):
+        """Bias, GELU, residual."""
+        h = x + b
+        return 0.5 * h * (1 + np.tanh(0.7978845608 * (h + 0.044715 * h * h * h))) + r
+
+    x, b, r = (normals(100, seed=i) for i in range(3))
+    assert same_bits(gelu(x, b, r), fl.compile(COURSE)(x, b, r))
+    assert gelu.inputs == ("x", "b", "r")
+    assert gelu.name == "gelu"
+    assert gelu.__doc__ == "Bias, GELU, residual."
+
+
+def test_fuse_takes_options():
+    @fl.fuse(name="other")
+    def f(x):
+        return x + 1
+
+    assert f.name == "other"
+
+
+def test_closed_over_arrays_are_operands_not_constants():
+    weights = normals(1000)
+    k = fl.fuse(lambda x: x * weights)
+    x = normals(1000, seed=1)
+    assert same_bits(k(x), x * weights)
+    assert len(k.graph.nodes) == 1
+
+
+def test_a_kernel_keeps_no_reference_to_its_callers_arrays():
+    k = fl.compile("y = x*2")
+    x, out = normals(100), np.empty(100, np.float32)
+    refs = [weakref.ref(x), weakref.ref(out)]
+    k(x, out=out)
+    del x, out
+    assert [r() for r in refs] == [None, None]
+
+
+def test_reductions_run_and_have_no_ufunc():
+    k = fl.compile(SOFTMAX)
+    y = k(normals(4, 7))
+    np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-6)
+    with pytest.raises(fl.UnsupportedError, match="reduces"):
+        k.ufunc
+    out = np.empty((4, 7), np.float32)
+    assert k(normals(4, 7), out=out) is out
+    assert same_bits(out, y)
+
+
+def test_declared_shapes_and_dtypes_are_checked():
+    k = fl.compile("x: f32[T, D]; b: f32[D]; y = x + b")
+    assert k(normals(3, 4), normals(4)).shape == (3, 4)
+    with pytest.raises(fl.ShapeError, match="size D is 4 in x and 5 in b"):
+        k(normals(3, 4), normals(5))
+    with pytest.raises(fl.ShapeError, match=r"x is declared \[T, D\]"):
+        k(normals(4), normals(4))
+    with pytest.raises(fl.TypeRuleError, match="x is declared f32"):
+        k(normals(3, 4, dtype="float64"), normals(4))
+
+
+def test_shapes_that_do_not_broadcast_are_named():
+    with pytest.raises(ValueError, match=r"x.*\(2, 3\).*b.*\(4,\)"):
+        fl.compile("y = x + b")(normals(2, 3), normals(4))
+
+
+@pytest.mark.parametrize("name", ["out", "where", "dtype", "casting"])
+def test_reserved_names_are_refused_as_inputs(name):
+    with pytest.raises(fl.FormulaError):
+        fl.compile(f"y = {name} + 1")
+
+
+def test_missing_unknown_and_doubled_arguments_are_named():
+    k = fl.compile(COURSE)
+    x = normals(3)
+    with pytest.raises(TypeError, match="r is missing"):
+        k(x, x)
+    with pytest.raises(TypeError, match="no input q"):
+        k(x, x, x, q=x)
+    with pytest.raises(TypeError, match="given twice"):
+        k(x, x, x, x=x)
+
+
+def test_one_kernel_serves_changing_dtypes_and_shapes():
+    k = fl.compile("y = x + 1")
+    for dtype in ("float32", "float64", "int16", "float32"):
+        for shape in ((), (3,), (2, 0), (4, 1, 5)):
+            x = np.ones(shape, dtype)
+            assert k(x).dtype == np.dtype(dtype)
+            assert k(x).shape == shape
+
+
+def test_a_program_without_inputs_gives_its_number():
+    assert fl.compile("y = 2*3.5")() == 7.0
+
+
+def test_an_output_that_is_an_input_is_a_copy():
+    x = normals(10)
+    y = fl.compile("y = x")(x)
+    assert same_bits(x, y)
+    assert not np.shares_memory(x, y)

@@ -1,0 +1,60 @@
+"""Measuring answers with the rows it promises; no time is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+import fuseline as fl
+from fuseline.runtime.compiler import find_c_compiler
+
+COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return fl.measure(COURSE, n=1 << 14, quick=True, thread_counts=(1, 2))
+
+
+def test_every_implementation_has_a_row(rows):
+    alone = [r.implementation for r in rows if r.threads == 1]
+    assert alone == ["numpy", "numpy-planned", "c-libm", "c-own", "jit"]
+
+
+def test_rows_carry_their_figures_or_say_why_not(rows):
+    for r in rows:
+        if r.median_s is None:
+            assert r.note
+            assert find_c_compiler() is None
+            continue
+        assert r.median_s > 0
+        assert r.spread_s >= 0
+        assert 0 < r.max_abs_error < 1e-5
+        assert r.fraction_of_limit > 0
+        assert r.bytes_per_s == pytest.approx(bytes_of(r) / r.median_s)
+
+
+def bytes_of(row) -> int:
+    accesses = 28 if row.implementation.startswith("numpy") else 4
+    return accesses * 4 * row.n
+
+
+def test_the_first_row_is_the_measure_of_speed(rows):
+    assert rows[0].speedup == 1.0
+
+
+def test_without_a_c_compiler_the_c_rows_say_so(monkeypatch):
+    monkeypatch.setattr("fuseline.api.measuring.find_c_compiler", lambda: None)
+    rows = fl.measure("y = x + 1", n=64, quick=True, thread_counts=(1,))
+    silent = [r for r in rows if r.median_s is None]
+    assert [r.implementation for r in silent] == ["c-libm", "c-own"]
+    assert all("no C compiler" in r.note for r in silent)
+
+
+def test_reductions_and_declared_sizes_are_measured():
+    rows = fl.measure(
+        "x: f32[T, D]; b: f32[D]; y = exp(x + b)", sizes={"T": 16, "D": 8}, quick=True, thread_counts=(1,)
+    )
+    assert all(r.max_abs_error is None or r.max_abs_error < 1e-4 for r in rows if r.median_s)
+    softmax = "x: f32[T, D]; m = max(x, -1); e = exp(x - m); y = e/sum(e, -1)"
+    rows = fl.measure(softmax, sizes={"T": 16, "D": 8}, quick=True, thread_counts=(1,))
+    assert [r.implementation for r in rows if r.median_s] == ["numpy", "numpy-planned"]
