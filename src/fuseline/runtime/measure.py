@@ -139,7 +139,8 @@ def _as(bits: Expr, d: DType) -> Expr:
 
 
 def touched(shape: Sequence[int], dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
-    """Seeded normals of ``dtype``, written (so that its pages exist); integers and bool by rounding."""
-    generator = np.random.default_rng(seed)
-    values = generator.standard_normal(tuple(shape), dtype=np.float32)
-    return values if dtype == np.float32 else (values * (1 if dtype.kind not in "iu" else 10)).astype(dtype)
+    """Seeded normals of ``dtype``, written (so that its pages exist); integers are ten times as spread, bool the sign."""
+    values: NDArray[Any] = np.random.default_rng(seed).standard_normal(tuple(shape), dtype=np.float32)
+    if dtype.kind == "b":
+        return values > 0
+    return (values * 10 if dtype.kind in "iu" else values).astype(dtype, copy=False)

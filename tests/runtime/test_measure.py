@@ -1,0 +1,64 @@
+"""Timing takes turns and tells its spread; the copy limit touches every byte that a kernel would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fuseline.errors import LimitError
+from fuseline.runtime import host, measure
+
+
+def test_candidates_take_turns_and_the_order_rotates() -> None:
+    calls: list[str] = []
+    candidates = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    timings = measure.interleaved(candidates, repetitions=6, shortest_sample_s=0)
+    turns = ["".join(calls[-18:][i : i + 3]) for i in range(0, 18, 3)]
+    assert turns == ["abc", "bca", "cab", "abc", "bca", "cab"]
+    assert all(t.samples == 6 and t.calls_a_sample == 1 for t in timings.values())
+
+
+def test_a_timing_has_median_spread_and_best_of_its_samples() -> None:
+    timing = measure._timing([4.0, 1.0, 3.0, 2.0, 5.0], 7)
+    assert (timing.median_s, timing.spread_s, timing.best_s) == (3.0, 2.0, 1.0)
+
+
+def test_short_calls_are_repeated_and_long_series_end_in_time() -> None:
+    import time
+
+    count = [0]
+
+    def quick() -> None:
+        count[0] += 1
+
+    timings = measure.interleaved({"quick": quick, "slow": lambda: time.sleep(0.03)}, repetitions=50, time_limit_s=0.2)
+    assert timings["quick"].calls_a_sample > 50
+    assert 3 <= timings["slow"].samples < 50
+    with pytest.raises(LimitError):
+        measure.interleaved({"quick": quick}, repetitions=2)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_copy_limit_reads_every_input_and_writes_every_output(threads: int) -> None:
+    generator = np.random.default_rng(0)
+    n = 50_000
+    a = generator.standard_normal(n).astype(np.float32)
+    b = generator.integers(-100, 100, (4, 1), np.int8)
+    first, second = np.zeros((4, n), np.float32), np.zeros((4, n), np.int64)
+    measure.copy_limit([a, b], [first, second], threads)
+    bits = a.view(np.uint32).astype(np.uint64) ^ b.astype(np.uint64)
+    assert np.array_equal(second.view(np.uint64), bits)
+    assert np.array_equal(first.view(np.uint32), bits.astype(np.uint32))
+
+
+def test_touched_arrays_are_seeded_and_of_the_dtype_asked_for() -> None:
+    for name in ("f4", "f8", "i1", "?"):
+        a, b = (measure.touched((100, 3), np.dtype(name), 5) for _ in range(2))
+        assert a.dtype == np.dtype(name) and np.array_equal(a, b) and len(np.unique(a)) > 1
+
+
+def test_the_host_knows_its_caches_memory_and_targets() -> None:
+    assert 1 << 18 <= host.last_level_cache_bytes() <= 1 << 31
+    assert host.physical_memory_bytes() > 1 << 28
+    assert host.host_target().architecture in host.target_names()[0].replace("-", "_")
+    assert len(host.identity()) == 16 and host.processor().flags

@@ -1,0 +1,108 @@
+"""Random programs on random layouts: compiled code gives the interpreter's bits, always.
+
+Programs are compiled several to a kernel, since compiling is what takes the time. The long suite tries 100,000, or as
+many as FUSELINE_FUZZ_PROGRAMS says; a million take some hours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from arrays import first_difference, same_bits
+from fuseline.codegen.llvm import LlvmTarget, target
+from fuseline.ir.graph import Graph, topological
+from fuseline.ir.interpret import interpret
+from fuseline.ir.node import Node, make
+from fuseline.mathlib.expand import expand
+from fuseline.passes.pipeline import optimize
+from fuseline.runtime import host, iterate, threads
+from kernels import loop_of
+from programs import RandomProgram, random_program
+
+Array = NDArray[Any]
+SHAPES = ((), (1,), (7,), (70,), (3, 5), (2, 3, 4), (40, 2), (2, 40), (0, 3))
+PROGRAMS_A_KERNEL = 8
+
+
+def view_of(a: Array, random: Random) -> Array:
+    """The same values somewhere else in memory: in another order of axes, with steps, backwards, or unaligned."""
+    order = list(range(a.ndim))
+    random.shuffle(order)
+    steps = [random.choice((1, 1, 1, 2, 3, -1, -2)) for _ in order]
+    room = [a.shape[axis] * abs(step) for axis, step in zip(order, steps, strict=True)]
+    offset = random.choice((0, 0, 1, 3))
+    raw = np.zeros(int(np.prod(room, dtype=int)) * a.itemsize + 8, np.uint8)
+    memory = raw[offset : offset + int(np.prod(room, dtype=int)) * a.itemsize].view(a.dtype).reshape(room)
+    spread = memory[tuple(slice(None, None, step) for step in steps)]
+    view = spread.transpose(np.argsort(order)) if a.ndim else memory
+    view[...] = a
+    return view
+
+
+def merged(graphs: Iterable[Graph]) -> Graph:
+    """One graph of several; names of inputs and outputs get the number of their graph."""
+    inputs: list[Node] = []
+    outputs: list[tuple[str, Node]] = []
+    for number, graph in enumerate(graphs):
+        new: dict[Node, Node] = {}
+        for node in (*graph.inputs, *topological(graph.output_nodes)):
+            if node.op == "input":
+                new[node] = make("input", (), (("name", f"{node.attr('name')}_{number}"),), node.type)
+            else:
+                new[node] = make(node.op, tuple(new[a] for a in node.args), node.attrs, node.type)
+        inputs += [new[node] for node in graph.inputs]
+        outputs += [(f"{name}_{number}", new[node]) for name, node in graph.outputs]
+    return Graph(inputs, outputs)
+
+
+def check(programs: list[RandomProgram], shape: tuple[int, ...], random: Random, chosen: LlvmTarget | None) -> None:
+    expanded = [expand(optimize(p.shapeless_graph)) for p in programs]
+    arrays = [
+        view_of(a, random)
+        for p, g in zip(programs, expanded, strict=True)
+        for a in (p.arrays[n] for n in g.input_names)
+    ]
+    graph = merged(expanded)
+    expected = [v for p, g in zip(programs, expanded, strict=True) for v in interpret(g, p.arrays).values()]
+    places = [
+        view_of(np.zeros(shape, n.dtype.numpy), random) if random.random() < 0.3 else None for n in graph.output_nodes
+    ]
+    full = np.broadcast_shapes(shape, *(a.shape for a in arrays))
+    places = [None if p is not None and p.shape != full else p for p in places]
+    with threads.limit(random.choice((1, 2, 3))):
+        found = iterate.run(loop_of(graph, chosen), arrays, places)
+    for position, (value, result) in enumerate(zip(expected, found, strict=True)):
+        wanted = np.broadcast_to(value, result.shape)
+        if not same_bits(wanted, result):
+            owner = [p for p, g in zip(programs, expanded, strict=True) for _ in g.outputs][position]
+            pytest.fail(f"{owner!r}\n{[a.dtype for a in owner.arrays.values()]}\n{first_difference(wanted, result)}")
+
+
+def check_many(count: int, seed: str, targets: list[LlvmTarget | None]) -> None:
+    for batch in range(-(-count // PROGRAMS_A_KERNEL)):
+        random = Random(f"{seed}:{batch}")
+        shape = random.choice(SHAPES)
+        programs = [random_program(random, shape=shape) for _ in range(PROGRAMS_A_KERNEL)]
+        check(programs, shape, random, random.choice(targets))
+
+
+def test_random_programs_give_the_interpreters_bits() -> None:
+    check_many(64, "everyday", [None])
+
+
+def test_random_programs_give_the_interpreters_bits_on_the_plainest_processor() -> None:
+    check_many(16, "plain", [target(host.target_names()[0])])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+def test_very_many_random_programs_give_the_interpreters_bits(part: int) -> None:
+    count = int(os.environ.get("FUSELINE_FUZZ_PROGRAMS", "100000"))
+    check_many(count // 10, f"long {part}", [None, None, *map(target, host.target_names())])
