@@ -139,8 +139,10 @@ def _as(bits: Expr, d: DType) -> Expr:
 
 
 def touched(shape: Sequence[int], dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
-    """Seeded normals of ``dtype``, written (so that its pages exist); integers are ten times as spread, bool the sign."""
+    """Seeded normals, written (so that pages exist); integers ten times as spread, unsigned magnitudes, bool signs."""
     values: NDArray[Any] = np.random.default_rng(seed).standard_normal(tuple(shape), dtype=np.float32)
     if dtype.kind == "b":
         return values > 0
+    if dtype.kind == "u":
+        values = np.abs(values)
     return (values * 10 if dtype.kind in "iu" else values).astype(dtype, copy=False)
