@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import LiteralError, TypeRuleError
 from ..ops import OPERATIONS
+from . import decimals
 from .dtype import BOOL, F64, I64, DType
 from .node import Node, Number, const
 
@@ -40,8 +41,13 @@ def evaluate_literals(op: str, values: Sequence[Number]) -> Number:
         raise TypeRuleError(f"{op} of a number: it takes an array")
     if row.type_rule in ("bitwise", "shift"):
         raise TypeRuleError(f"{op} ({row.infix}) takes integers, not {' and '.join(map(str, values))}")
+    doubles = [_as_double(v) for v in values]
+    if row.exactness == "measured" and not (op == "pow" and doubles[1] == 2):
+        rounded = decimals.evaluate(op, doubles)
+        if rounded is not None:
+            return rounded
     with np.errstate(all="ignore"):
-        result = row.meaning(*(np.asarray(_as_double(v)) for v in values))
+        result = row.meaning(*map(np.asarray, doubles))
     return bool(result) if np.asarray(result).dtype == np.bool_ else float(result)
 
 
