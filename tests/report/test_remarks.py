@@ -113,6 +113,8 @@ def test_a_slow_libm_loop_is_explained_by_its_calls() -> None:
     assert "libm_loop_is_slower" in slow
     fast = measured(GELU, row("numpy", 240), row("c-libm", 100))
     assert "libm_loop_is_faster" in fast and "libm_loop_is_slower" not in fast
+    against_planned = measured(GELU, row("numpy", 240), row("numpy-planned", 60), row("c-libm", 100))
+    assert "libm_loop_beats_allocation_only" in against_planned and "libm_loop_is_faster" not in against_planned
     assert "libm_loop_is_as_fast" in measured(GELU, row("numpy", 240), row("c-libm", 243))
 
 
@@ -172,7 +174,7 @@ def cases() -> Iterator[list[Remark]]:
         several = explain(program)
         yield [*dataflow_remarks(several), *traffic_remarks(several)]
     for libm in (100, 240, 310):
-        for own, planned in ((25, 150), (400, 239)):
+        for own, planned in ((25, 150), (400, 239), (400, 60)):
             rows = [row("numpy", 240), row("numpy-planned", planned), row("c-libm", libm), row("c-own", own, share=0.9)]
             for program in (GELU, POLYNOMIAL):
                 yield measured_remarks(rows, graph(program))

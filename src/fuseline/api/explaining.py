@@ -194,7 +194,7 @@ def memory(g: Graph, sizes: Sizes) -> Memory:
 
     bytes_of = {n: int(sizes.bytes_of(n)) for n in g.nodes}
     in_order = assign_buffers(g, bytes_of.__getitem__)
-    best = plan_for_least_memory(g, bytes_of.__getitem__)
+    best = plan_for_least_memory(g, bytes_of.__getitem__, in_order)
     return Memory(
         naive_buffers=len(g.nodes),
         naive_bytes=sum(bytes_of.values()),

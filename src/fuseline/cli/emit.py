@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fuseline.cli.programs import OutputsOption, ProgramArgument, SizeOption, parse_names, parse_sizes, read_program
+from fuseline.cli.programs import (
+    OutputsOption,
+    ProgramArgument,
+    SizeOption,
+    parse_names,
+    parse_sizes,
+    read_program,
+    uncollected,
+)
 from fuseline.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -62,7 +70,8 @@ def emit(
 
     dims = None if shape is None else parse_shape(shape)
     source = read_program(program)
-    found = optimize(graph(source, dtype, parse_names(outputs), dims, parse_sizes(size) or None))
+    with uncollected():
+        found = optimize(graph(source, dtype, parse_names(outputs), dims, parse_sizes(size) or None))
     if header and target is not Target.C:
         raise UnsupportedError(f"--header belongs to --target c, not {target.value}")
     if functions is not Functions.OWN and target is not Target.C:

@@ -17,6 +17,7 @@ from fuseline.cli.programs import (
     parse_names,
     parse_sizes,
     read_program,
+    uncollected,
 )
 from fuseline.report.catalogue import resolve_language
 
@@ -56,7 +57,8 @@ def explain(
     from fuseline.machine.database import device as find_device
 
     machine = find_device(device, device_file or ())
-    found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
+    with uncollected():
+        found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
     if measure or quick or n is not None:
         found = found.with_measurements(measured_rows(source, n, dtype, None, names, sizes, quick))
     if as_json:

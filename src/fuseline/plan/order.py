@@ -18,19 +18,17 @@ def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
     return plan_for_least_memory(graph, size_of).order
 
 
-def plan_for_least_memory(graph: Graph, size_of: SizeOf) -> BufferPlan:
-    """The buffers of that order; program order is preferred where nothing needs less."""
+def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: BufferPlan | None = None) -> BufferPlan:
+    """The buffers of that order; program order, whose plan may be given, is preferred where nothing needs less."""
     need = _memory_needs(graph, size_of)
-    candidates = [
-        graph.nodes,
-        _depth_first(graph, need, heavy_first=True),
-        _depth_first(graph, need, heavy_first=False),
-    ]
+    first = in_program_order if in_program_order is not None else assign_buffers(graph, size_of)
+    orders = dict.fromkeys(_depth_first(graph, need, heavy_first) for heavy_first in (True, False))
+    others = [assign_buffers(graph, size_of, order) for order in orders if order != first.order]
 
     def cost(plan: BufferPlan) -> tuple[int, int, int]:
         return plan.total_bytes, plan.buffer_count, plan.most_alive
 
-    return min((assign_buffers(graph, size_of, order) for order in candidates), key=cost)
+    return min((first, *others), key=cost)
 
 
 def _memory_needs(graph: Graph, size_of: SizeOf) -> Mapping[Node, int]:

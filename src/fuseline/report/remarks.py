@@ -268,6 +268,9 @@ def _libm(rows: Timed, graph: Graph) -> list[Remark]:
     facts |= {"rate": format_rate(libm.bytes_per_s or 0.0)}
     if faster < 1 - TANGIBLE:
         return [_remark("libm_loop_is_slower" if functions else "plain_loop_is_slower", **facts)]
+    behind = _times_faster(libm, rows[PLANNED]) if PLANNED in rows else 0.0
+    if faster > 1 + TANGIBLE and behind > 1 + TANGIBLE and functions:
+        return [_remark("libm_loop_beats_allocation_only", behind=ratio(behind), **facts)]
     if faster > 1 + TANGIBLE:
         return [_remark("libm_loop_is_faster" if functions else "plain_loop_is_faster", **facts)]
     return [_remark("libm_loop_is_as_fast" if functions else "plain_loop_is_as_fast", **facts)]
