@@ -9,18 +9,9 @@ import stat
 from pathlib import Path
 
 from fuseline.errors import DataFileError
+from fuseline.folders import cache_folder
 from fuseline.machine.device import Device
 from fuseline.machine.files import load_device_file
-
-
-def cache_folder() -> Path:
-    """``FUSELINE_CACHE_DIR``, or the folder for caches that the platform gives this user."""
-    chosen = os.environ.get("FUSELINE_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("fuseline", appauthor=False))
 
 
 def host_file() -> Path:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..folders import cache_folder
+
 _SUFFIX = ".flc"
 _TEMPORARY_SUFFIX = ".tmp"
 _DEFAULT_LIMIT_BYTES = 256 << 20
@@ -229,8 +231,6 @@ def default_directory() -> Path | None:
     """``objects`` in the folder for caches; None where ``FUSELINE_CACHE`` says off."""
     if os.environ.get("FUSELINE_CACHE", "").strip().lower() in _OFF:
         return None
-    from ..machine.host import cache_folder
-
     return cache_folder() / "objects"
 
 
