@@ -427,10 +427,10 @@ def _classify_rows(
     """Classifies many rows; a row whose machine is named but unknown becomes an error of its own."""
     kept: list[Row] = []
     bundled = name in TABLES
-    for index, row in enumerate(rows):
+    for row in rows:
         lookup.find(row.device)
         if row.device in lookup.failed and not bundled:
-            errors.append(RowError(index + 1, row.name, lookup.failed[row.device]))
+            errors.append(RowError(row.line, row.name, lookup.failed[row.device]))
         else:
             kept.append(row)
     if given is None:
@@ -442,7 +442,7 @@ def _classify_rows(
         try:
             results.append(classify_row(row, given, owner.name if owner else row.device, options))
         except FuselineError as error:
-            errors.append(RowError(0, row.name, str(error)))
+            errors.append(RowError(row.line, row.name, str(error)))
     return Classification(options.rule, (TableResult(name, tuple(results), ()),), errors=tuple(errors))
 
 

@@ -40,7 +40,7 @@ class Row:
 
     ``achieved`` maps ``compute``, ``memory`` or the name of a pipe, memory or link to the measured rate. ``dtype`` is
     the format that decides the peak, ``operands`` the formats that decide the bytes. ``says`` is the bound that the
-    source states, as a bound name, and ``says_text`` in its words.
+    source states, as a bound name, and ``says_text`` in its words; ``line`` is that of its file.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Row:
     says: str = ""
     says_text: str = ""
     notes: tuple[Note, ...] = ()
+    line: int = 0
 
     def cost(self) -> ShapeCost | None:
         """Work and bytes of the row's shape, or ``None`` where it states none."""
@@ -191,6 +192,7 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
         says=cell.get("says", ""),
         says_text=cell.get("says_text", ""),
         notes=(Note("of-source", {"text": cell["note"]}),) if "note" in cell else (),
+        line=line,
     )
     achieved = dict(_rates(cell, row))
     if not achieved and (row.latency_s is None or row.cost() is None):

@@ -1,0 +1,128 @@
+"""``fuseline classify`` and ``fuseline device`` as whole commands: statuses, JSON, one clear line for each mistake."""
+
+import json
+
+import pytest
+
+from fuseline.cli.main import run
+
+
+def answer(capsys, *arguments):
+    status = run(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_without_arguments_it_shows_the_six_shapes(capsys):
+    status, out, _ = answer(capsys, "classify", "--lang", "en")
+    assert status == 0
+    assert "The six shapes of the course" in out and "What next" in out
+
+
+def test_json_has_the_promised_keys(capsys):
+    status, out, _ = answer(capsys, "classify", "--json", "--lang", "en")
+    rows = json.loads(out)["rows"]
+    assert status == 0 and len(rows) == 6
+    assert [row["bound"] for row in rows] == ["compute", "compute", "balanced", "neither", "balanced", "memory"]
+    assert rows[3]["source_says"] == "fix"
+    assert {"convention", "bytes_per_s", "bound"} <= rows[0]["audit"][0].keys()
+    assert "Look at a third pipe" in rows[3]["notes"][0]
+
+
+def test_a_shape_takes_sizes_as_people_write_them(capsys):
+    status, out, _ = answer(capsys, "classify", "--m", "2^7", "--n", "7168", "--k", "16Ki", "--dtype", "fp8", "--json")
+    assert status == 0
+    assert json.loads(out)["rows"][0]["sizes"] == {"m": 128, "n": 7168, "k": 16384, "batch": 1}
+    sizes = [f"--size={size}" for size in ("batch=64", "kv-len=8192", "heads=64", "kv_heads=8")]
+    decode = ("--op", "attention-decode", *sizes, "--dtype", "bf16", "--device", "h100", "--json")
+    status, out, _ = answer(capsys, "classify", *decode)
+    assert status == 0 and json.loads(out)["rows"][0]["bound"] == "memory"
+
+
+def test_a_formula_is_a_shape(capsys):
+    arguments = ("--formula", "x*y + z", "--shape", "4096x14336", "--dtype", "bf16", "--device", "h100-sxm", "--json")
+    status, out, _ = answer(capsys, "classify", *arguments)
+    assert status == 0
+    assert json.loads(out)["rows"][0]["shape"]["bytes"]["inputs+output"] == 4 * 4096 * 14336 * 2
+
+
+def test_a_bad_row_is_named_the_rest_is_done_and_the_status_is_2(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("name,device,dtype,tflops,gbps\ngood,950dt,fp8,861,186\nwrong,950dt,fp8,-1,186\n")
+    status, out, _ = answer(capsys, "classify", "--csv", str(path), "--lang", "en")
+    assert status == 2
+    assert "good" in out and "compute-bound" in out
+    assert "line 3 (wrong)" in out and "positive" in out
+    status, out, _ = answer(capsys, "classify", "--csv", str(path), "--json")
+    data = json.loads(out)
+    assert status == 2 and len(data["rows"]) == 1 and data["errors"][0]["name"] == "wrong"
+
+
+def test_a_chart_is_written_beside_the_answer(capsys, tmp_path):
+    path = tmp_path / "chart.svg"
+    status, _, _ = answer(capsys, "classify", "--table", "course", "--chart", str(path), "--chart-kind", "ratios")
+    assert status == 0 and "HC prenorm" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--device", "h101"), "nearest: h100-sxm"),
+        (("--m", "0"), "at least 1"),
+        (("--m", "-4"), "negative"),
+        (("--m", "many"), "cannot read"),
+        (("--tflops", "0"), "positive"),
+        (("--gbps", "1e30"), "absurd"),
+        (("--tflops", "5", "--dtype", "fp9"), "unknown dtype"),
+        (("--tflops", "5", "--dtype", "fp8", "--device", "a100"), "does not do fp8"),
+        (("--tflops", "861", "--gbps", "5", "--device", "h100", "--measured-on", "h200"), "measured on h200"),
+        (("--latency-us", "5"), "needs a shape"),
+        (("--pipe", "fix"), "NAME=VALUE"),
+        (("--pipe", "fix=5 parsecs"), "unknown unit"),
+        (("--size", "=5"), "NAME=VALUE"),
+        (("--size", "q=5", "--m", "4"), "has no size 'q'"),
+        (("--op", "gem", "--m", "4"), "did you mean gemm"),
+        (("--rule", "guess"), "book, nsight"),
+        (("--saturated", "2"), "thresholds"),
+        (("--table", "mine"), "unknown table"),
+        (("--csv", "no-such-file.csv"), "cannot be read"),
+        (("--device-file", "no-such-file.toml", "--m", "4"), "cannot be read"),
+        (("--chart", "x.pdf"), ".svg, .png, .html"),
+        (("--formula", "x +", "--shape", "4"), "line 1"),
+        (("--lang", "fr"), "unknown language"),
+    ],
+)
+def test_a_mistake_is_one_clear_message_and_status_2(capsys, arguments, complaint):
+    status, _, err = answer(capsys, "classify", *arguments)
+    assert status == 2
+    assert err.startswith("fuseline: ") and complaint in err and "Traceback" not in err
+
+
+def test_machines_are_listed_shown_and_compared(capsys):
+    status, out, _ = answer(capsys, "device", "list", "--lang", "en")
+    assert status == 0 and "ascend-950dt" in out and "device probe" in out
+    status, out, _ = answer(capsys, "device", "show", "ascend-950dt", "--lang", "en")
+    assert status == 0 and "model constant" in out and "heuristics.hpp" in out
+    status, out, _ = answer(capsys, "device", "compare", "h100", "h200", "--json")
+    data = json.loads(out)
+    assert status == 0 and data["devices"] == ["h100-sxm", "h200"]
+    bandwidth = next(row for row in data["rows"] if row["figure"] == "memory")
+    assert [value["value"] for value in bandwidth["values"]] == [3.35e12, 4.8e12]
+    status, out, _ = answer(capsys, "device", "show", "h100", "--json")
+    assert status == 0 and json.loads(out)["launch_latency_s"]["value"] == 4e-6
+    status, _, err = answer(capsys, "device", "show", "h101")
+    assert status == 2 and "nearest" in err
+
+
+def test_a_device_file_gives_a_machine_to_every_command(capsys, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'format = 1\n[[device]]\nname = "mine"\nsource = "me"\n[device.pipes.matrix]\nfp8 = "100 TFLOPS"\n'
+        '[device.memories.hbm]\nbandwidth = "1 TB/s"\n'
+    )
+    status, out, _ = answer(
+        capsys, "classify", "--tflops", "90", "--gbps", "100", "--device", "mine", "--device-file", str(path), "--json"
+    )
+    assert status == 0 and json.loads(out)["rows"][0]["bound"] == "compute"
+    status, out, _ = answer(capsys, "device", "show", "mine", "--device-file", str(path))
+    assert status == 0 and "100 TFLOPS" in out

@@ -1,0 +1,221 @@
+"""Rooflines and machines as text and as pictures, in both languages and at both usual widths."""
+
+import io
+import json
+import struct
+import unicodedata
+
+import pytest
+from rich.console import Console
+
+import fuseline as fl
+from fuseline.api.roofline import formula_cost
+from fuseline.errors import UnknownNameError, UnsupportedError
+from fuseline.report import roofline_charts as charts
+from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
+from fuseline.report.roofline_devices import comparison, print_comparison, print_device, print_devices
+from fuseline.report.roofline_geometry import points, regions, roofs
+from fuseline.report.roofline_notes import note_text
+from fuseline.report.roofline_tables import print_classification
+from fuseline.roofline.rules import BookRule, NsightRule, Reading
+
+FORMULA = "h = x + b; y = 0.5*h*(1 + tanh(h)); out = y + r"
+CASES = {
+    "overview": lambda: fl.classify(),
+    "ascend": lambda: fl.classify(table="ascend"),
+    "deepgemm": lambda: fl.classify(table="deepgemm"),
+    "nsight": lambda: fl.classify(table="course", rule="nsight"),
+    "row": lambda: fl.classify(m=128, latency_us=54.8),
+    "third pipe": lambda: fl.classify(tflops=681, gbps=283, pipes={"fix": "6.69 TB/s"}),
+    "mixed": lambda: fl.classify(tflops=681, gbps=283, device="h100", measured_on="h200", allow_mixed=True),
+    "impossible": lambda: fl.classify(tflops=1979, gbps=283, device="h100", dtype="bf16"),
+    "half saturated": lambda: fl.classify(tflops=861, gbps=1000),
+    "latency": lambda: fl.classify(tflops=681, gbps=283, latency_us=5),
+    "shape": lambda: fl.classify(m=128),
+    "small shape": lambda: fl.classify(m=1, n=64, k=64, dtype="bf16", device="h100"),
+    "estimate": lambda: fl.classify(m=4096, n=4096, k=4096, dtype="bf16", device="h100"),
+    "attention": lambda: fl.classify(
+        operation="attention-prefill", sizes={"batch": 1, "q_len": 4096, "heads": 32}, device="h100"
+    ),
+    "no vector figure": lambda: fl.classify(operation="mla-decode", sizes={"batch": 8, "kv_len": 99}, device="tpu-v5e"),
+    "copy": lambda: fl.classify(operation="copy", sizes={"elements": 4096}, device="h100"),
+    "many": lambda: fl.classify(m=[1, 10, 100000], n=4096, k=4096),
+    "formula": lambda: fl.classify(cost=formula_cost(FORMULA, "4096x14336"), device="h100"),
+}
+
+
+def width(line):
+    """Columns that a terminal needs: two for full-width characters."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+def printed(show, columns, *arguments):
+    stream = io.StringIO()
+    show(*arguments[:1], Console(file=stream, width=columns, markup=False, highlight=False), *arguments[1:])
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("case", CASES)
+def test_everything_fits_the_terminal_in_both_languages(case, columns, lang):
+    text = printed(print_classification, columns, CASES[case](), lang)
+    assert all(width(line) <= columns for line in text.splitlines())
+    assert "{" not in text and "Note(" not in text and "None" not in text
+    chinese = sum("\u4e00" <= c <= "\u9fff" for c in text)
+    assert (chinese > 50) == (lang == "zh")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_as_json_has_stable_keys_and_only_plain_values(case):
+    found = CASES[case]()
+    data = json.loads(json.dumps(found.to_dict(lambda note: note_text(note, "en")), allow_nan=False))
+    assert data["rule"]["thresholds"]
+    for row in data["rows"]:
+        assert row.keys() >= {
+            "name",
+            "device",
+            "dtype",
+            "achieved",
+            "peak",
+            "ratios",
+            "bound",
+            "rule",
+            "audit",
+            "notes",
+        }
+        assert all(isinstance(note, str) for note in row["notes"])
+
+
+def test_the_overview_says_what_was_asked_of_it():
+    text = " ".join(printed(print_classification, 120, fl.classify(), "en").split())
+    for phrase in (
+        "is 861 TFLOPS; the source prints 861 TFLOPS: as printed",
+        "is 908 TFLOPS; the source prints 681 TFLOPS: 33 % above the printed figure, which is kept",
+        "the printed GB/s of all 14 rows follow from (A+B) with scales",
+        "not fully explained by the stated sizes",
+        "inference FP8 4096x32768x512",
+        "compute-bound, compute-bound, balanced, neither, balanced, memory-bound",
+        "reads 9.5 %; over the bf16 peak, its own, it is 19.0 %",
+        "fuseline classify --m 128",
+    ):
+        assert phrase in text
+    assert text.rstrip().endswith("This classifies measured rates; it does not predict a time.")
+    assert "uses model constants and data sheets until it is calibrated" in text
+
+
+def test_every_remark_code_has_a_text_in_the_catalogue():
+    """The codes that the code makes, collected from its source, against the catalogue."""
+    import inspect
+    import re
+
+    from fuseline.roofline import audit, classify, provenance, rules, shape, tables
+
+    source = "".join(inspect.getsource(m) for m in (audit, classify, provenance, rules, shape, tables))
+    texts = topic_texts("roofline", "en")
+    codes = set(re.findall(r'Note\(\s*"([a-z-]+)"', source))
+    assert len(codes) > 15 and {f"note.{code}" for code in codes} <= texts.keys()
+    reasons = set(re.findall(r'Objection\(\s*"([a-z-]+)"', source))
+    assert len(reasons) > 6 and {f"objection.{code}" for code in reasons} <= texts.keys()
+    assert placeholders(texts["note.near-ridge"]) == {"margin"}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_machines_are_shown_with_sources_in_both_languages(lang):
+    for columns in (80, 120):
+        listed = printed(print_devices, columns, fl.devices(), lang)
+        assert "h100-sxm" in listed and "989.4 TFLOPS" in listed
+        assert all(width(line) <= columns for line in listed.splitlines())
+        for machine in (fl.device("ascend-950dt"), fl.device("rtx-4090"), fl.device("l40s")):
+            shown = printed(print_device, columns, machine, lang)
+            assert all(width(line) <= columns for line in shown.splitlines())
+            assert "[1]" in shown
+    compared = printed(print_comparison, 80, [fl.device("h100"), fl.device("a100")], lang)
+    assert "0.315" in compared
+
+
+def test_a_comparison_leaves_out_what_nobody_has_and_marks_what_one_lacks():
+    rows = dict(comparison([fl.device("h100"), fl.device("a100")], "en"))
+    assert rows["matrix fp8"][1] is None and rows["matrix fp8"][0].value == 1978.9e12
+    assert "matrix fp4" not in rows
+
+
+# ------------------------------------------------------------------------------------------------------------ pictures
+
+
+@pytest.mark.parametrize("kind", charts.KINDS)
+def test_a_picture_is_1200_by_800(tmp_path, kind):
+    path = tmp_path / "chart.png"
+    charts.draw(fl.classify(table="course"), path, kind, lang="en")
+    header = path.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", header[16:24]) == (1200, 800)
+
+
+def test_vector_pictures_hold_names_axes_and_ridge_points(tmp_path):
+    path = tmp_path / "chart.svg"
+    charts.draw(fl.classify(table="course"), path, lang="en")
+    text = path.read_text()
+    for phrase in (
+        "HC prenorm 8192x24x28672",
+        "arithmetic intensity (FLOP/byte)",
+        "performance (FLOP/s)",
+        "matrix fp8 865.1 TFLOPS",
+        "vector f32 27 TFLOPS",
+        "hbm 3.5 TB/s",
+        "l2 4.5 TB/s",
+        "247.2",
+        "memory-bound",
+    ):
+        assert phrase in text
+
+
+@pytest.mark.long
+def test_a_page_is_interactive_and_needs_no_network(tmp_path):
+    path = tmp_path / "chart.html"
+    charts.draw(fl.classify(table="course"), path, lang="en")
+    text = path.read_text()
+    assert "tooltip" in text and "<script src" not in text and "cdn.jsdelivr" not in text
+
+
+def test_several_machines_share_one_picture_in_either_language():
+    found = fl.classify(m=4096, n=4096, k=4096, dtype="bf16", device="h100")
+    chart = charts.roofline_chart(found, [fl.device("a100"), fl.device("mi300x")], "zh")
+    text = json.dumps(chart.to_dict(), ensure_ascii=False)
+    assert "算术强度" in text and "计算受限" in text
+    assert all(name in text for name in ("h100-sxm", "a100-80gb", "mi300x", "gemm 4096x4096x4096"))
+
+
+def test_points_lie_on_or_below_the_roof_of_their_machine():
+    device = fl.device("ascend-950dt")
+    bandwidth = device.main_memory.bandwidth.value
+    for point, row in zip(points(fl.classify(table="ascend")), fl.classify(table="ascend").rows, strict=True):
+        peak = device.pipe("matrix").peak(row.row.dtype).value
+        assert point["y"] <= 1.02 * min(peak, bandwidth * point["x"])
+
+
+def test_roofs_meet_at_the_ridge_points():
+    lines, ridges = roofs(fl.device("h100-sxm"), 1.0, 10_000.0)
+    bf16 = next(ridge for ridge in ridges if "bf16" in ridge["label"])
+    assert bf16["x"] == pytest.approx(295.34, abs=0.01) and bf16["y"] == 989.4e12
+    steep = [line for line in lines if line["side"] == "memory"]
+    assert all(line["y"] == pytest.approx(3.35e12 * line["x"]) for line in steep)
+
+
+@pytest.mark.parametrize("rule", [BookRule(), NsightRule()], ids=lambda rule: rule.name)
+def test_shaded_regions_are_what_the_rule_says(rule):
+    areas = regions(rule, 1.05)
+    covered = sum((a["x2"] - a["x"]) * (a["y2"] - a["y"]) for a in areas)
+    assert covered == pytest.approx(1.05**2)
+    for area in areas:
+        middle = Reading((area["y"] + area["y2"]) / 2, (area["x"] + area["x2"]) / 2)
+        assert rule.judge(middle).bound == area["bound"]
+
+
+def test_a_picture_that_cannot_be_made_is_refused_clearly(tmp_path):
+    with pytest.raises(UnsupportedError, match=r"\.svg, \.png, \.html"):
+        charts.draw(fl.classify(), tmp_path / "chart.pdf")
+    with pytest.raises(UnknownNameError, match="roofline, ratios"):
+        charts.draw(fl.classify(), tmp_path / "chart.svg", "pie")
+    with pytest.raises(UnknownNameError, match="nothing to draw"):
+        charts.draw(fl.classify(m=[1, 2]), tmp_path / "chart.svg", "ratios")

@@ -1,0 +1,213 @@
+"""``fl.classify`` on single rows, shapes alone and formulas."""
+
+import numpy as np
+import pytest
+
+import fuseline as fl
+from fuseline.api.roofline import formula_cost
+from fuseline.cost import shapes
+from fuseline.errors import FormulaError, ProvenanceError, ShapeError, UnitError, UnknownNameError, UnsupportedError
+from fuseline.roofline.efficiency import DECADES, efficiencies
+from fuseline.roofline.shape import RIDGE_MARGIN, analyse
+
+JSON_KEYS = {
+    "name",
+    "device",
+    "dtype",
+    "achieved",
+    "peak",
+    "ratios",
+    "source",
+    "bound",
+    "rule",
+    "source_says",
+    "audit",
+    "notes",
+}
+
+
+def test_rates_alone_are_enough():
+    found = fl.classify(tflops=861, gbps=186)
+    assert found.bound == "compute"
+    row = found.to_dict()["rows"][0]
+    assert row.keys() >= JSON_KEYS
+    assert row["achieved"] == {"matrix": 861e12, "hbm": 186e9}
+    assert row["ratios"]["matrix"] == pytest.approx(861 / 865.0752)
+
+
+def test_a_shape_with_its_time_is_recomputed():
+    found = fl.classify(m=4096, n=7168, k=16384, dtype="fp8", latency_us=1117.6).rows[0]
+    assert found.calibration.flop_per_s / 1e12 == pytest.approx(860.9, abs=0.1)
+    assert found.bound == "compute"
+    assert {line.convention for line in found.audit} == set(shapes.CONVENTIONS)
+
+
+def test_m_alone_means_the_shape_of_the_course():
+    shape = fl.classify(m=128).shapes[0].to_dict()
+    assert shape["device"] == "ascend-950dt" and shape["dtype"] == "fp8"
+    assert shape["sizes"] == {"m": 128, "n": 7168, "k": 16384, "batch": 1}
+    assert shape["shape"]["flop"] == 2 * 128 * 7168 * 16384
+    assert shape["shape"]["bytes"]["inputs"] == (128 + 7168) * 16384
+    assert shape["shape"]["bytes"]["inputs+output"] == (128 + 7168) * 16384 + 2 * 128 * 7168
+    assert shape["shape"]["ridge_point_flop_per_byte"] == pytest.approx(865.0752 / 3.5, rel=1e-6)
+    assert shape["shape"]["near_ridge"] is True and "near-ridge" in shape["notes"]
+
+
+def test_the_time_limit_uses_the_datasheet_which_software_must_not_beat():
+    found = fl.classify(m=1, n=8192, k=8192, dtype="bf16", device="ascend-950dt").shapes[0].analysis
+    assert found.bound == "memory"
+    assert float(found.bound_time_s) == pytest.approx(float(found.cost.bytes()) / 4e12)
+    assert found.ridge == pytest.approx(432.5376e12 / 3.5e12)
+    h100 = fl.classify(m=4096, n=4096, k=4096, dtype="bf16", device="h100").shapes[0].analysis
+    assert float(h100.bound_time_s) == pytest.approx(2 * 4096**3 / 989.4e12)
+
+
+def test_an_estimate_has_its_basis_and_is_absent_without_one():
+    known = fl.classify(m=4096, n=4096, k=4096, dtype="bf16", device="h100").shapes[0]
+    assert known.estimate is not None
+    assert known.estimate.shortest_s <= known.estimate.time_s <= known.estimate.longest_s
+    assert known.estimate.efficiency.samples >= 5 and "aiconfigurator" in known.estimate.efficiency.basis
+    limit = float(known.analysis.bound_time_s)
+    assert known.estimate.time_s == pytest.approx(limit / known.estimate.efficiency.median)
+    assert fl.classify(m=4096, n=4096, k=4096, dtype="bf16", device="mi300x").shapes[0].estimate is None
+
+
+def test_bundled_efficiencies_are_possible_and_unambiguous():
+    keys = [(e.device, e.operation, e.dtype, e.bound, e.lower_s) for e in efficiencies()]
+    assert len(keys) == len(set(keys)) > 20
+    for e in efficiencies():
+        assert 0 < e.low <= e.median <= e.high <= 1.02
+        assert e.lower_s in DECADES and e.upper_s in DECADES and e.basis
+        assert fl.device(e.device).name == e.device
+
+
+def test_a_million_shapes_are_one_call():
+    rng = np.random.default_rng(0)
+    m, n, k = rng.integers(1, 10**5, (3, 10**6))
+    found = fl.classify(m=m, n=n, k=k, dtype="fp8").shapes[0].analysis
+    assert found.bounds.shape == (10**6,)
+    for index in (0, 12345, 999_999):
+        alone = fl.classify(m=int(m[index]), n=int(n[index]), k=int(k[index]), dtype="fp8").shapes[0].analysis
+        assert found.bounds[index] == alone.bound
+        assert found.bound_time_s[index] == alone.bound_time_s
+
+
+def test_the_ridge_warning_is_within_its_margin_on_both_sides():
+    device = fl.device("h100-sxm")
+    elements = 2**24
+    ridge = 66.9 / 3.35
+    for operations in range(1, 400):
+        found = analyse(shapes.elementwise(elements, operations, 1, 1, "f32"), device)
+        intensity = operations / 8
+        assert bool(found.near_ridge) == (abs(intensity / ridge - 1) <= RIDGE_MARGIN)
+        assert found.bound == ("compute" if intensity > ridge else "memory")
+
+
+def test_copies_are_memory_bound_and_need_no_ridge():
+    found = fl.classify(operation="copy", sizes={"elements": 2**20}, device="h100").shapes[0]
+    assert found.analysis.bound == "memory" and found.analysis.ridge is None
+    assert found.to_dict()["shape"]["flop"] == 0
+
+
+@pytest.mark.parametrize("operation", sorted(shapes.OPERATIONS))
+def test_every_operation_is_classified_as_a_shape(operation):
+    from .test_shape_costs import ARRAY_CASES
+
+    found = fl.classify(operation=operation, sizes=ARRAY_CASES[operation] | {"dtype": "bf16"}, device="h100")
+    assert found.bound in ("compute", "memory", "vector")
+
+
+def test_integer_work_uses_integer_peaks():
+    found = fl.classify(m=512, n=512, k=512, dtype="int8", device="h100").shapes[0]
+    assert found.analysis.pipes[0].peak.unit == "OP/s"
+    row = fl.classify(tflops=500, gbps=100, dtype="int8", device="h100").rows[0]
+    assert row.to_dict()["units"]["matrix"] == "OP/s"
+
+
+def test_a_formula_is_a_shape_with_its_own_bytes():
+    program = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+    cost = formula_cost(program, "4096x14336", "bf16")
+    found = fl.classify(cost=cost, device="h100-sxm").shapes[0].analysis
+    elements = 4096 * 14336
+    assert cost.bytes() == 4 * elements * 2 and cost.flop == 11 * elements
+    assert float(found.intensity) == 1.375 and found.ridge == pytest.approx(19.97, abs=0.01)
+    assert float(found.bound_time_s) == pytest.approx(140.2e-6, abs=0.05e-6)
+    declared = formula_cost("x: f32[N]; b: bf16[N]; x*x + b", dtype="f32", sizes={"N": np.array([10, 1000])})
+    assert declared.bytes().tolist() == [100, 10_000]
+    with pytest.raises(FormulaError):
+        formula_cost("x +", "4")
+
+
+def test_a_time_near_the_launch_floor_is_latency_bound():
+    assert fl.classify(tflops=861, gbps=186, latency_us=7.9).bound == "latency"
+    assert fl.classify(tflops=861, gbps=186, latency_us=8.1).bound == "compute"
+
+
+def test_the_other_rule_and_waves():
+    assert fl.classify(tflops=300, gbps=100, rule="nsight", waves=0.5).bound == "small-grid"
+    assert fl.classify(tflops=300, gbps=100, rule="nsight").bound == "latency"
+    assert fl.classify(tflops=861, gbps=100, rule="nsight").rows[0].verdict.notes[0].code == "high-throughput"
+
+
+def test_a_rate_of_one_machine_over_another_is_refused_unless_asked_for():
+    with pytest.raises(ProvenanceError, match="measured on ascend-950dt"):
+        fl.classify(tflops=861, gbps=186, device="h100", measured_on="ascend-950dt")
+    mixed = fl.classify(tflops=861, gbps=186, device="h100", measured_on="ascend-950dt", allow_mixed=True)
+    assert mixed.to_dict()["rows"][0]["mixed"] == ["matrix", "hbm"]
+    assert "mixed" in [note.code for note in mixed.rows[0].notes]
+
+
+def test_an_impossible_ratio_is_reported_and_not_clipped():
+    found = fl.classify(tflops=1979, gbps=186, dtype="bf16", device="h100").rows[0]
+    assert found.ratio("compute") == pytest.approx(1979 / 989.4)
+    note = found.notes[0]
+    assert note.code == "impossible-ratio" and note.values["pipe"] == "matrix"
+    assert "impossible-ratio" not in [
+        n.code for n in fl.classify(tflops=1000, gbps=1, device="h100", dtype="bf16").rows[0].notes
+    ]
+
+
+def test_another_kind_of_peak_can_be_asked_for():
+    over_achievable = fl.classify(tflops=600, gbps=100, dtype="bf16", device="mi300x", peaks="achievable").rows[0]
+    assert over_achievable.ratio("compute") == pytest.approx(600 / 708)
+    over_datasheet = fl.classify(tflops=861, gbps=3400, peaks="datasheet").rows[0]
+    assert over_datasheet.ratio("memory") == pytest.approx(0.85)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "complaint"),
+    [
+        ({"tflops": 0}, UnitError, "positive"),
+        ({"tflops": -1}, UnitError, "not -1"),
+        ({"gbps": float("nan")}, UnitError, "positive"),
+        ({"gbps": 1.8e11}, UnitError, "absurd"),
+        ({"latency_us": 5}, UnitError, "needs a shape"),
+        ({"latency_us": -5, "m": 1}, UnitError, "positive"),
+        ({"tflops": 5, "dtype": "fp9"}, UnknownNameError, "unknown dtype"),
+        ({"tflops": 5, "dtype": "fp8", "device": "a100"}, ProvenanceError, "does not do fp8"),
+        ({"tflops": 5, "pipes": {"fix": "5"}}, UnitError, "unknown unit"),
+        ({"gbps": 5, "device": "h101"}, UnknownNameError, "nearest: h100-sxm"),
+        ({"table": "mine"}, UnknownNameError, "ascend, deepgemm, course"),
+        ({"rule": "guess"}, UnknownNameError, "book, nsight"),
+        ({"operation": "gemmm", "m": 4}, UnknownNameError, "did you mean"),
+        ({"m": 0}, ShapeError, "at least 1"),
+        ({"m": 4, "dtype": "fp8", "device": "a100"}, UnsupportedError, "does not do fp8"),
+        ({"m": 4, "device": "apple-m3-max"}, UnknownNameError, "no pipe 'vector'"),
+        ({"m": 2.5, "tflops": 4}, UnitError, "whole number"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(arguments, error, complaint):
+    with pytest.raises(error, match=complaint) as caught:
+        fl.classify(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_that_the_machine_lacks_is_a_remark_when_others_are_known():
+    found = fl.classify(tflops=500, gbps=100, device="h100", pipes={"fix": "1 TB/s"}).rows[0]
+    assert "fix" not in found.to_dict()["ratios"]
+    assert "has no pipe 'fix'" in found.to_dict()["refused"]["fix"]
+
+
+def test_several_rows_have_no_single_bound():
+    with pytest.raises(UnknownNameError, match="6 rows"):
+        _ = fl.classify().bound

@@ -1,0 +1,121 @@
+"""Rows from CSV: columns by name, extra pipes, and every bad row named while the rest is done."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuseline.api.roofline import classify
+from fuseline.errors import DataFileError, FuselineError
+from fuseline.roofline.rows import rows_from_text
+
+HEADER = "name,device,dtype,m,n,k,latency_us,tflops,gbps"
+
+
+def written(tmp_path, text):
+    path = tmp_path / "rows.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_columns_are_found_by_name_in_any_order(tmp_path):
+    one = written(tmp_path, f"{HEADER}\na,ascend-950dt,fp8,4096,7168,16384,1117.6,861,186\n")
+    first = classify(csv=one).rows[0]
+    other = written(
+        tmp_path, "gbps,k,name,n,tflops,m,latency_us,dtype,device\n186,16384,a,7168,861,4096,1117.6,fp8,950dt\n"
+    )
+    second = classify(csv=other).rows[0]
+    assert first.bound == second.bound == "compute"
+    assert [p.ratio.value for p in first.pipes] == [p.ratio.value for p in second.pipes]
+
+
+def test_extra_pipes_are_columns_and_can_be_the_bound(tmp_path):
+    path = written(
+        tmp_path,
+        "name,device,dtype,tflops,gbps,fix_gbps,l2_gbps,vector_tflops\na,ascend-950dt,fp8,681,283,6690,100,1\n",
+    )
+    found = classify(csv=path).rows[0]
+    ratios = found.to_dict()["ratios"]
+    assert set(ratios) == {"matrix", "hbm", "fix", "l2", "vector"}
+    assert found.bound == "fix"
+    assert ratios["fix"] == pytest.approx(6690e9 / (128 * 1.65e9 * 32))
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("bad,ascend-950dt,fp8,,,,,0,5", "positive"),
+        ("bad,ascend-950dt,fp8,,,,,-3,5", "positive"),
+        ("bad,ascend-950dt,fp8,,,,,nan,5", "positive"),
+        ("bad,ascend-950dt,fp8,,,,,5,186000000000", "absurd"),
+        ("bad,ascend-950dt,fp8,,,,,x,5", "not a number"),
+        ("bad,ascend-950dt,fp9,,,,,5,5", "unknown dtype"),
+        ("bad,ascend-950dt,,,,,,5,5", "no dtype"),
+        ("bad,ascend-951,fp8,,,,,5,5", "ascend-950dt"),
+        ("bad,ascend-950dt,fp8,4096,7168,,12,,", "nothing to classify"),
+        ("bad,ascend-950dt,fp8,-1,7168,1,12,,", "negative"),
+        ("bad,ascend-950dt,fp8,0,7168,1,12,,", "at least 1"),
+        ("bad,ascend-950dt,fp8,1.5,7168,1,12,,", "whole number"),
+        ("bad,ascend-950dt,fp8,,,,-1,5,5", "latency_us"),
+        ("bad,ascend-950dt,fp8,,,,,5,5,9,9", "cells where the header"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_rest_is_done(tmp_path, line, complaint):
+    good = "good,ascend-950dt,fp8,,,,,861,186"
+    found = classify(csv=written(tmp_path, f"{HEADER}\n{good}\n{line}\n{good}\n"))
+    assert [row.bound for row in found.rows] == ["compute", "compute"]
+    assert len(found.errors) == 1
+    assert found.errors[0].name == "bad" and complaint in found.errors[0].message
+    assert found.errors[0].line == 3
+
+
+def test_a_file_without_usable_columns_is_refused_at_once(tmp_path):
+    for text, complaint in (
+        ("", "empty"),
+        ("name,devise\n", "did you mean 'device'"),
+        ("name,name\n", "twice"),
+        ("_gbps\n1\n", "unknown column"),
+    ):
+        with pytest.raises(DataFileError, match=complaint):
+            classify(csv=written(tmp_path, text))
+    with pytest.raises(DataFileError, match="cannot be read"):
+        classify(csv=tmp_path / "none.csv")
+    binary = tmp_path / "b.csv"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataFileError, match="UTF-8"):
+        classify(csv=binary)
+
+
+def test_defaults_fill_device_and_dtype_and_another_machine_is_refused(tmp_path):
+    path = written(tmp_path, "name,tflops,gbps\na,861,186\n")
+    found = classify(csv=path, device="ascend-950dt", dtype="fp8").rows[0]
+    assert found.bound == "compute"
+    path = written(tmp_path, f"{HEADER}\na,ascend-950dt,fp8,,,,,861,186\n")
+    refused = classify(csv=path, device="h100").rows[0]
+    assert refused.to_dict()["ratios"] == {} and "ascend-950dt" in refused.pipes[0].refused
+    mixed = classify(csv=path, device="h100", allow_mixed=True).rows[0]
+    assert mixed.to_dict()["mixed"] == ["matrix", "hbm"]
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_obstacle(tmp_path):
+    path = written(tmp_path, f"\ufeff{HEADER}\n\n , ,\na,ascend-950dt,fp8,,,,,861,186\n\n")
+    assert [row.row.name for row in classify(csv=path).rows] == ["a"]
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=120))
+def test_any_text_is_rows_errors_or_a_clear_refusal(text):
+    try:
+        rows, errors = rows_from_text(text, "rows.csv")
+    except FuselineError as error:
+        assert str(error).startswith("rows.csv")
+    else:
+        assert isinstance(rows, list) and all(error.message for error in errors)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(["", "1", "-1", "0", "1e300", "nan", "fp8", "h100", "1e-9", "٣", "x" * 50]), max_size=9)
+)
+def test_any_cells_give_a_row_or_a_named_error(cells):
+    rows, errors = rows_from_text(f"{HEADER}\n{','.join(cells)}\n", "rows.csv")
+    assert len(rows) + len(errors) <= 1

@@ -1,0 +1,171 @@
+"""Work and bytes of operations, against counting loops written out here."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuseline.cost import shapes
+from fuseline.cost.operands import parse_operands
+from fuseline.cost.shapes import CONVENTIONS, shape_cost
+from fuseline.errors import ShapeError, UnknownNameError
+
+small = st.integers(1, 6)
+
+
+def counted_product(m, n, k):
+    """Multiplications and additions of a product, one at a time."""
+    return sum(2 for _ in itertools.product(range(m), range(n), range(k)))
+
+
+@given(small, small, small, small)
+def test_a_product_counts_every_multiply_and_add(count, m, n, k):
+    flop = counted_product(m, n, k) * count
+    for cost in (shapes.batched_gemm(count, m, n, k), shapes.grouped_gemm(count, m, n, k)):
+        assert cost.work["matrix"] == (flop, "bf16")
+        assert cost.bytes("inputs") == 2 * count * (m * k + n * k)
+        assert cost.bytes() == 2 * count * (m * k + n * k + m * n)
+
+
+def test_the_course_shape_has_the_printed_work():
+    cost = shapes.gemm(4096, 7168, 16384, "fp8")
+    assert cost.flop == 2 * 4096 * 7168 * 16384
+    assert cost.flop / 1117.6e-6 == pytest.approx(861e12, rel=1e-3)
+
+
+def test_four_bit_elements_are_half_a_byte():
+    cost = shapes.gemm(3, 5, 7, "fp4")
+    assert cost.bytes("inputs") == (3 * 7 + 5 * 7) / 2
+    mixed = shapes.gemm(64, 64, 64, "fp8xfp4->bf16")
+    assert mixed.bytes("inputs") == 64 * 64 * 1.5
+    assert mixed.work["matrix"][1] == "fp8"
+
+
+def test_scales_are_four_bytes_for_32_elements():
+    cost = shapes.gemm(4096, 32768, 512, "fp8")
+    inputs = (4096 + 32768) * 512
+    assert cost.bytes("inputs+scales") == inputs * 1.125
+    assert cost.bytes("inputs+scales+output") == inputs * 1.125 + 2 * 4096 * 32768
+    assert shapes.gemm(2, 2, 2, "bf16").conventions == CONVENTIONS[:2]
+
+
+@given(small, small)
+def test_causal_pairs_are_those_at_or_before_the_query(q, extra):
+    kv = q + extra - 1
+    pairs = sum(1 for i in range(q) for j in range(kv) if j <= kv - q + i)
+    cost = shapes.attention(1, q, kv, 1, head_dim=1)
+    assert cost.work["matrix"][0] == 4 * pairs
+    full = shapes.attention(1, q, kv, 1, head_dim=1, causal=False)
+    assert full.work["matrix"][0] == 4 * q * kv
+
+
+def test_prefill_matches_the_textbook_count():
+    s, heads, dim = 1000, 32, 128
+    cost = shapes.attention_prefill(1, s, heads, head_dim=dim)
+    assert cost.work["matrix"][0] == 2 * s * (s + 1) * heads * dim
+
+
+def test_grouped_heads_read_only_the_kept_keys_and_values():
+    cost = shapes.attention_decode(1, 4096, 32, 8, 128, dtype="f16")
+    kept = {tensor.name: tensor.size_bytes() for tensor in cost.tensors}
+    assert kept["K"] + kept["V"] == 16_777_216
+    assert kept["O"] == 8_192
+
+
+def test_latent_attention_reads_one_cache_for_all_heads():
+    cost = shapes.mla_decode(1, 1000, heads=128)
+    assert {t.name: t.size_bytes() for t in cost.tensors}["KV"] == 1000 * (512 + 64) * 2
+    assert cost.work["matrix"][0] == 2 * 128 * 1000 * (576 + 512)
+
+
+def test_copies_do_no_work_and_integers_count_operations():
+    copy = shapes.copy(1000, "f32")
+    assert copy.flop == 0 and copy.bytes() == 8000 and copy.intensity() == 0
+    assert shapes.elementwise(10, 3, 2, 1, "i32").work["vector"] == (30, "i32")
+    assert shapes.elementwise(10, 3, 2, 1, "bf16").work["vector"] == (30, "f32")
+
+
+def test_row_operations_read_and_write_each_element_once():
+    assert shapes.softmax(4, 8, "f32").bytes() == 2 * 4 * 32
+    assert shapes.norm(4, 8, "f32").bytes() == 2 * 4 * 32 + 32
+    assert shapes.norm(4, 8, "f32", "layer").work["vector"][0] == 7 * 32
+    assert shapes.reduction(100, 4, "f64").bytes() == 800 + 32
+    assert shapes.moe_ffn(10, 4, 8, experts=3, topk=2, shared=1).work["matrix"][0] == 10 * 3 * 3 * counted_product(
+        1, 4, 8
+    )
+
+
+ARRAY_CASES = {
+    "gemm": {"m": 2, "n": 3, "k": 5, "batch": 2},
+    "grouped-gemm": {"groups": 2, "m": 3, "n": 5, "k": 4},
+    "attention": {"batch": 2, "q_len": 3, "kv_len": 7, "heads": 4, "kv_heads": 2},
+    "attention-prefill": {"batch": 2, "q_len": 5, "heads": 4},
+    "attention-decode": {"batch": 2, "kv_len": 5, "heads": 4},
+    "mla-decode": {"batch": 2, "kv_len": 9},
+    "mqa-logits": {"q_len": 3, "kv_len": 5},
+    "moe": {"tokens": 3, "hidden": 4, "intermediate": 5, "experts": 6, "topk": 2},
+    "norm": {"rows": 3, "columns": 5},
+    "softmax": {"rows": 3, "columns": 5},
+    "reduction": {"elements": 30},
+    "copy": {"elements": 30},
+    "elementwise": {"elements": 30, "operations": 4},
+    "batched-gemm": {"batch": 2, "m": 3, "n": 4, "k": 5},
+}
+
+
+def test_every_operation_is_in_the_array_cases():
+    assert ARRAY_CASES.keys() == shapes.OPERATIONS.keys()
+
+
+@pytest.mark.parametrize("operation", ARRAY_CASES)
+def test_arrays_of_sizes_give_what_each_size_gives(operation):
+    sizes = ARRAY_CASES[operation]
+    name = next(iter(sizes))
+    values = np.array([sizes[name], sizes[name] * 2, sizes[name] * 1000])
+    if operation == "attention":
+        name, values = "kv_len", np.array([7, 8, 9000])
+    together = shape_cost(operation, **(sizes | {name: values}))
+    for index, value in enumerate(values):
+        alone = shape_cost(operation, **(sizes | {name: int(value)}))
+        for convention in alone.conventions:
+            assert np.broadcast_to(together.bytes(convention), values.shape)[index] == alone.bytes(convention)
+        assert np.broadcast_to(together.flop, values.shape)[index] == alone.flop
+
+
+@pytest.mark.parametrize(
+    ("operation", "sizes", "error"),
+    [
+        ("gemm", {"m": 0, "n": 1, "k": 1}, ShapeError),
+        ("gemm", {"m": -5, "n": 1, "k": 1}, ShapeError),
+        ("gemm", {"m": 1.5, "n": 1, "k": 1}, ShapeError),
+        ("gemm", {"m": True, "n": 1, "k": 1}, ShapeError),
+        ("gemm", {"m": [1, float("nan")], "n": 1, "k": 1}, ShapeError),
+        ("gemm", {"m": 1, "n": 1}, ShapeError),
+        ("gemm", {"m": 1, "n": 1, "k": 1, "q": 1}, UnknownNameError),
+        ("gemm", {"m": 1, "n": 1, "k": 1, "dtype": "fp9"}, UnknownNameError),
+        ("gem", {"m": 1}, UnknownNameError),
+        ("attention", {"batch": 1, "q_len": 9, "kv_len": 5, "heads": 1}, ShapeError),
+        ("attention-decode", {"batch": 1, "kv_len": 5, "heads": 3, "kv_heads": 2}, ShapeError),
+        ("norm", {"rows": 1, "columns": 1, "kind": "batch"}, UnknownNameError),
+    ],
+)
+def test_bad_sizes_and_names_are_refused(operation, sizes, error):
+    with pytest.raises(error):
+        shape_cost(operation, **sizes)
+
+
+def test_conventions_are_named():
+    with pytest.raises(UnknownNameError, match="convention"):
+        shapes.gemm(1, 1, 1).bytes("outputs")
+
+
+def test_operand_types_are_read_as_people_write_them():
+    assert str(parse_operands("FP8xFP4->BF16")) == "fp8xfp4"
+    assert (parse_operands("bf16xf32->f32").a, parse_operands("bf16xf32->f32").out) == ("bf16", "f32")
+    assert parse_operands("int8").out == "i32" and parse_operands("fp8").out == "bf16"
+    assert parse_operands("fp8->f32").out == "f32"
+    for bad in ("", "x", "fp8x", "fp8xfp4->", "fp8->q", "fp8 fp8"):
+        with pytest.raises(UnknownNameError):
+            parse_operands(bad)
