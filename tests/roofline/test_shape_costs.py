@@ -80,6 +80,12 @@ def test_latent_attention_reads_one_cache_for_all_heads():
     assert cost.work["matrix"][0] == 2 * 128 * 1000 * (576 + 512)
 
 
+def test_latent_attention_of_a_prompt_shares_the_rotary_key():
+    cost = shapes.mla_prefill(1, 10, heads=2)
+    assert cost.work["matrix"][0] == 2 * 2 * 55 * (192 + 128)
+    assert {t.name: t.elements for t in cost.tensors}["K"] == 10 * (2 * 128 + 64)
+
+
 def test_copies_do_no_work_and_integers_count_operations():
     copy = shapes.copy(1000, "f32")
     assert copy.flop == 0 and copy.bytes() == 8000 and copy.intensity() == 0
@@ -103,6 +109,7 @@ ARRAY_CASES = {
     "attention": {"batch": 2, "q_len": 3, "kv_len": 7, "heads": 4, "kv_heads": 2},
     "attention-prefill": {"batch": 2, "q_len": 5, "heads": 4},
     "attention-decode": {"batch": 2, "kv_len": 5, "heads": 4},
+    "mla-prefill": {"batch": 2, "q_len": 9},
     "mla-decode": {"batch": 2, "kv_len": 9},
     "mqa-logits": {"q_len": 3, "kv_len": 5},
     "moe": {"tokens": 3, "hidden": 4, "intermediate": 5, "experts": 6, "topk": 2},

@@ -217,6 +217,34 @@ def attention_decode(
     return attention(batch, q_len, kv_len, heads, kv_heads, head_dim, causal=False, dtype=dtype)
 
 
+def mla_prefill(
+    batch: Any,
+    q_len: Any,
+    heads: Any = 128,
+    nope_dim: Any = 128,
+    rope_dim: Any = 64,
+    v_dim: Any = 128,
+    dtype: str = "bf16",
+) -> ShapeCost:
+    """Multi-head latent attention of a prompt over itself, with keys and values expanded to every head.
+
+    The rotary part of the key is one for all heads (DeepSeek-V2, arXiv:2405.04434, section 2.1).
+    """
+    size = _sizes(batch=batch, q_len=q_len, heads=heads, nope_dim=nope_dim, rope_dim=rope_dim, v_dim=v_dim)
+    types = parse_operands(dtype)
+    key = size["nope_dim"] + size["rope_dim"]
+    rows = size["batch"] * size["q_len"]
+    scores = size["batch"] * size["heads"] * _causal_pairs(size["q_len"], size["q_len"])
+    work = {"matrix": (2 * scores * (key + size["v_dim"]), types.compute), "vector": (5 * scores, "f32")}
+    tensors = (
+        Tensor("Q", rows * size["heads"] * key, types.a),
+        Tensor("K", rows * (size["heads"] * size["nope_dim"] + size["rope_dim"]), types.b),
+        Tensor("V", rows * size["heads"] * size["v_dim"], types.b),
+        Tensor("O", rows * size["heads"] * size["v_dim"], types.out, output=True),
+    )
+    return ShapeCost("mla-prefill", size, work, tensors, str(types))
+
+
 def mla_decode(
     batch: Any,
     kv_len: Any,
@@ -356,6 +384,7 @@ OPERATIONS: dict[str, Callable[..., ShapeCost]] = {
     "attention": attention,
     "attention-prefill": attention_prefill,
     "attention-decode": attention_decode,
+    "mla-prefill": mla_prefill,
     "mla-decode": mla_decode,
     "mqa-logits": mqa_logits,
     "moe": moe_ffn,
