@@ -32,7 +32,7 @@ COMMANDS = {
     "explain": "Explain a program: dataflow, traffic, memory, and measurements.",
     "bench": "Measure a program on this machine.",
     "emit": "Write a program as NumPy, C, LLVM or other text.",
-    "classify": "Say what bounds a kernel: achieved rates over the peaks of the machine.",
+    "classify": "Say which resource bounds a kernel or a shape on a machine.",
     "device": "Machines: list, show, compare them, or measure this host.",
     "doctor": "Check what fuseline finds on this machine.",
 }
