@@ -136,3 +136,16 @@ def test_a_measured_host_is_a_machine_and_its_file_is_private():
     path.chmod(0o600)
     path.write_text("not a device file")
     assert load_host() is None
+
+
+def test_the_example_files_are_read_as_they_stand():
+    from pathlib import Path
+
+    from fuseline.roofline.rows import read_rows
+
+    examples = Path(__file__).parents[2] / "examples"
+    x1 = device("acme x1", [examples / "devices.toml"])
+    assert x1.pipe("matrix").peak("bf16", kind="achievable").value == 172e12
+    assert x1.pipe("dma").peak().value == 2e12 and x1.pipe("matrix").profiler_names == ("acme_mx_busy",)
+    rows, errors = read_rows(examples / "kernels.csv")
+    assert len(rows) == 4 and not errors
