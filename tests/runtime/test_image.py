@@ -28,7 +28,7 @@ def image_of(text: str, name: str = "") -> Image:
 
 
 def test_an_image_survives_its_serialisation() -> None:
-    image = jit.compile_text(native.text(host.host_target()), host.host_target())
+    image = jit.compile_text(native.text(host.host_target()), host.host_target(), clean_up=True)
     again = Image.from_bytes(image.to_bytes())
     assert again == image
     assert image.imports and image.exports
@@ -103,7 +103,7 @@ def test_constants_addresses_and_jump_tables_are_relocated() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_shared_code_links_for_every_architecture(name: str) -> None:
-    image = jit.compile_text(native.text(target(name)), target(name))
+    image = jit.compile_text(native.text(target(name)), target(name), clean_up=True)
     assert {"fl_block", "fl_ufunc_loop", "fl_run", "fl_run_alone", "fl_worker", "fl_publish", "fl_call"} <= set(
         image.exports
     )

@@ -1,4 +1,4 @@
-"""LLVM text to machine code: verified, lightly optimised, compiled for a target, linked into an `Image`.
+"""LLVM text to machine code: verified, compiled for a target, linked into an `Image`.
 
 llvmlite is imported only here and only when something has to be compiled; code that is already in the cache is loaded
 without it.
@@ -31,50 +31,64 @@ def _llvm() -> Any:
     return llvm
 
 
+class _Machines(threading.local):
+    """LLVM's target machines, which no two threads may use at once."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[LlvmTarget, int], Any] = {}
+
+
+_machines = _Machines()
+
+
 def _target_machine(llvm: Any, target: LlvmTarget, level: int) -> Any:
-    cpu, features = target.cpu, target.features
-    if cpu == "native":
-        cpu = llvm.get_host_cpu_name()
-        features = ",".join(filter(None, [llvm.get_host_cpu_features().flatten(), features]))
-    handle = llvm.Target.from_triple(target.triple)
-    return handle.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
+    machine = _machines.known.get((target, level))
+    if machine is None:
+        cpu, features = target.cpu, target.features
+        if cpu == "native":
+            cpu = llvm.get_host_cpu_name()
+            features = ",".join(filter(None, [llvm.get_host_cpu_features().flatten(), features]))
+        handle = llvm.Target.from_triple(target.triple)
+        machine = handle.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
+        _machines.known[target, level] = machine
+    return machine
 
 
-def _optimised_module(llvm: Any, text: str, machine: Any, target: LlvmTarget) -> Any:
-    """The module after the light pipeline. Kernel text is already in its final shape, so a few clean-ups are all."""
+def _module(llvm: Any, text: str, machine: Any, target: LlvmTarget, clean_up: bool) -> Any:
     context = llvm.create_context()
     try:
         module = llvm.parse_assembly(text, context)
     except RuntimeError as error:
         raise CompilerError(f"LLVM refuses generated text: {error}") from error
     module.triple = target.triple
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(machine, options)
     passes = llvm.create_new_module_pass_manager()
     passes.add_verifier()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_aggressive_dce_pass()
-    passes.run(module, builder)
+    if clean_up:
+        passes.add_always_inliner_pass()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_new_gvn_pass()
+        passes.add_aggressive_dce_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
     return module
 
 
-def compile_text(text: str, target: LlvmTarget, *, level: int = 2) -> Image:
+def compile_text(text: str, target: LlvmTarget, *, level: int = 2, clean_up: bool = False) -> Image:
     """Compile LLVM ``text`` for ``target``; ``level`` is the code generator's effort (0 to 3).
 
+    ``clean_up`` is for text written by hand: it inlines and simplifies. The text of a kernel's body is in its final
+    shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
     Floating point stays strict: the text carries no fast-math flags and nothing here adds any.
     """
     llvm = _llvm()
     machine = _target_machine(llvm, target, level)
-    return elf.link(machine.emit_object(_optimised_module(llvm, text, machine, target)))
+    return elf.link(machine.emit_object(_module(llvm, text, machine, target, clean_up)))
 
 
-def assembly(text: str, target: LlvmTarget, *, level: int = 2) -> str:
+def assembly(text: str, target: LlvmTarget, *, level: int = 2, clean_up: bool = False) -> str:
     """The assembly that `compile_text` would turn into machine code."""
     llvm = _llvm()
     machine = _target_machine(llvm, target, level)
-    result: str = machine.emit_assembly(_optimised_module(llvm, text, machine, target))
+    result: str = machine.emit_assembly(_module(llvm, text, machine, target, clean_up))
     return result
