@@ -6,7 +6,7 @@ import pytest
 
 from fuseline.api.program import graph, optimize
 from fuseline.plan.buffers import assign_buffers
-from fuseline.plan.order import order_for_least_memory
+from fuseline.plan.order import order_for_least_memory, plan_for_least_memory
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 
@@ -72,3 +72,17 @@ def test_only_the_last_reader_overwrites():
     g = graph("h = x + 1; a = exp(h); b = h*2; y = a + b")
     plan = assign_buffers(g, lambda n: 1)
     assert [a.in_place for a in plan.assignments] == [False, False, True, True]
+
+
+def test_the_order_is_not_searched_where_program_order_is_the_least_possible() -> None:
+    chain = optimize(graph("; ".join(f"v{i + 1} = v{i}*{i}.5 + x" for i in range(200)) + "; out = v200", "f32"))
+    in_order = assign_buffers(chain, lambda n: 4)
+    assert plan_for_least_memory(chain, lambda n: 4, in_order) is in_order
+    assert in_order.buffer_count == 1
+
+
+def test_a_given_plan_changes_nothing_but_the_time() -> None:
+    course = optimize(graph(COURSE, "f32"))
+    given = plan_for_least_memory(course, lambda n: 4, assign_buffers(course, lambda n: 4))
+    assert given == plan_for_least_memory(course, lambda n: 4)
+    assert given.buffer_count == 2

@@ -195,6 +195,7 @@ def memory(g: Graph, sizes: Sizes) -> Memory:
     bytes_of = {n: int(sizes.bytes_of(n)) for n in g.nodes}
     in_order = assign_buffers(g, bytes_of.__getitem__)
     best = plan_for_least_memory(g, bytes_of.__getitem__, in_order)
+    placed = _placed(g, in_order)
     return Memory(
         naive_buffers=len(g.nodes),
         naive_bytes=sum(bytes_of.values()),
@@ -204,8 +205,8 @@ def memory(g: Graph, sizes: Sizes) -> Memory:
         best_order_bytes=best.total_bytes,
         most_alive=in_order.most_alive,
         most_alive_best_order=best.most_alive,
-        assignment=_placed(g, in_order),
-        best_order=_placed(g, best),
+        assignment=placed,
+        best_order=placed if best is in_order else _placed(g, best),
     )
 
 

@@ -20,8 +20,10 @@ def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
 
 def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: BufferPlan | None = None) -> BufferPlan:
     """The buffers of that order; program order, whose plan may be given, is preferred where nothing needs less."""
-    need = _memory_needs(graph, size_of)
     first = in_program_order if in_program_order is not None else assign_buffers(graph, size_of)
+    if first.total_bytes <= _least_bytes(graph, size_of):
+        return first
+    need = _memory_needs(graph, size_of)
     orders = dict.fromkeys(_depth_first(graph, need, heavy_first) for heavy_first in (True, False))
     others = [assign_buffers(graph, size_of, order) for order in orders if order != first.order]
 
@@ -29,6 +31,16 @@ def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: Buffe
         return plan.total_bytes, plan.buffer_count, plan.most_alive
 
     return min((first, *others), key=cost)
+
+
+def _least_bytes(graph: Graph, size_of: SizeOf) -> int:
+    """What every order needs: the operands of one instruction are alive together, and so is each result alone."""
+    computed = set(graph.nodes)
+    most = 0
+    for node in graph.nodes:
+        operands = sum(size_of(a) for a in dict.fromkeys(node.args) if a in computed)
+        most = max(most, operands, size_of(node))
+    return most
 
 
 def _memory_needs(graph: Graph, size_of: SizeOf) -> Mapping[Node, int]:
