@@ -39,7 +39,7 @@ def silu(x: Expr) -> Expr:
         y = at_most(numerator, limit).cast(F64)
         return (numerator.cast(F64) / (1.0 + exp_wide(-y))).cast(F32)
     numerator = at_least(x, -limit)
-    return where(x > limit, x, _gate(at_most(numerator, limit), x.like(0.0), numerator))
+    return where((x > limit) | (x == 0.0), x, _gate(at_most(numerator, limit), x.like(0.0), numerator))
 
 
 def _limit(f: Format) -> float:
@@ -106,7 +106,7 @@ def gelu_tanh(x: Expr) -> Expr:
     back = total - product
     rest = (product - (total - back)) + (linear - back) + (product_rest + linear_rest)
     argument, argument_rest = two_product(y, total)
-    return where(x > 22.0, x, _gate(argument, fma(y, rest, argument_rest), numerator))
+    return where((x > 22.0) | (x == 0.0), x, _gate(argument, fma(y, rest, argument_rest), numerator))
 
 
 def relu(x: Expr) -> Expr:

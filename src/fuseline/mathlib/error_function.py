@@ -44,7 +44,8 @@ def gelu(x: Expr) -> Expr:
     upper = fma(-x, 0.5 * _tail_double(y, y_rest, x.like(1.0)), x)
     z = clamped * high
     near = fma(half, fma(z, polynomial(z * z, DOUBLE.table("ERF")), z), half)
-    return where(a < 0.354, near, where(x < 0.0, negative, where(x > 38.5, x, upper)))
+    far = where(x < 0.0, negative, where(x > 38.5, x, upper))
+    return where(x == 0.0, x, where(a < 0.354, near, far))
 
 
 def _tail_wide(y: Expr) -> Expr:

@@ -61,7 +61,7 @@ def cosh(x: Expr) -> Expr:
 def _quarter_exponential(a: Expr) -> Expr:
     """exp(a)/4 for a >= 0, so that it overflows after the result does."""
     f = DOUBLE
-    a = at_most(a, 711.0)
+    a = at_most(a, 710.476)  # just beyond overflow, where 2**(n - 2) is still finite
     n, bits = round_to_integer(a, LOG2_E, f, low_bits=f.bias - 2)
     r = reduce_by_log2(a, n, f)
     scale = power_of_two(bits, f)

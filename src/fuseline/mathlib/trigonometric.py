@@ -31,7 +31,8 @@ def _circular(x: Expr, shift: int) -> Expr:
     quadrant = reduced.quadrant + shift
     value = where((quadrant & 1) == 0, s, c)
     sign = (quadrant & 2) << 62
-    return (value.bitcast(I64) ^ sign).bitcast(F64).cast(x.dtype)
+    value = (value.bitcast(I64) ^ sign).bitcast(F64).cast(x.dtype)
+    return where(x == 0.0, x, value) if shift == 0 and x.dtype is F64 else value
 
 
 def tan(x: Expr) -> Expr:
@@ -56,7 +57,7 @@ def _sine_and_cosine(reduced: Reduced) -> tuple[Expr, Expr]:
     r = reduced.value
     u = r * r
     if reduced.rest is None:
-        sine = fma(r * u, polynomial(u, WIDE.table("SIN")), r)
+        sine = r * fma(polynomial(u, WIDE.table("SIN")), u, 1.0)  # a product keeps the sign of zero
         return sine, fma(u * u, polynomial(u, WIDE.table("COS")), fma(u, -0.5, 1.0))
     (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_in_parts(r, reduced.rest)
     return sine + sine_rest, cosine + cosine_rest

@@ -1,0 +1,215 @@
+"""Measure accuracy in ulps and write `docs/accuracy.md`.
+
+    python tools/accuracy.py --function exp --dtype f32                 # every float32, about a minute
+    python tools/accuracy.py --function pow --dtype f64 --samples 1e9
+    python tools/accuracy.py --all --record --limit 1.0                 # hours; refreshes docs/accuracy.md as it goes
+    python tools/accuracy.py --callable mypackage:fast_exp --function exp --dtype f32
+
+One-argument functions of float32 are tried on all 2**32 inputs unless --samples is given; everything else on samples:
+bit patterns, moderate numbers and hard cases. The exit status is 1 where an error exceeds --limit or a special value
+is wrong. --record keeps results in docs/accuracy.json, from which the page is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, Array, all_float32, samples
+from accuracy_judge import Verdict, judge
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RESULTS, PAGE = DOCS / "accuracy.json", DOCS / "accuracy.md"
+DTYPES = {"f32": np.float32, "f64": np.float64}
+DEFAULT_SAMPLES = 1_000_000_000
+
+
+# ── implementations ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fuseline(name: str, dtype: str) -> Callable[..., Array] | None:
+    import fuseline as fl
+
+    operands = "x, y" if name in TWO_ARGUMENTS else "x"
+    return fl.compile(f"{name}({operands})")
+
+
+def _numpy(name: str, dtype: str) -> Callable[..., Array] | None:
+    renamed = {"atan2": "arctan2", "pow": "power"}
+    arc = f"arc{name[1:]}" if name.startswith("a") and name != "abs" else name
+    return getattr(np, renamed.get(name, arc), None)
+
+
+def _torch(name: str, dtype: str) -> Callable[..., Array] | None:
+    import torch
+
+    nn = torch.nn.functional
+    own = {
+        "cbrt": None, "gelu_tanh": lambda x: nn.gelu(x, approximate="tanh"), "gelu": nn.gelu, "silu": nn.silu,
+        "softplus": nn.softplus,
+    }  # fmt: skip
+    function = own.get(name, getattr(torch, name, None))
+    return None if function is None else lambda *a: function(*(torch.from_numpy(v) for v in a)).numpy()
+
+
+def _jax(name: str, dtype: str) -> Callable[..., Array] | None:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    own = {
+        "erf": jax.scipy.special.erf, "erfc": jax.scipy.special.erfc, "sigmoid": jax.nn.sigmoid, "silu": jax.nn.silu,
+        "softplus": jax.nn.softplus, "rsqrt": jax.lax.rsqrt, "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+        "gelu_tanh": jax.nn.gelu, "atan2": jax.numpy.arctan2,
+    }  # fmt: skip
+    arc = f"arc{name[1:]}" if name.startswith("a") else name
+    function = own.get(name) or getattr(jax.numpy, arc, None)
+    if function is None:
+        return None
+    compiled = jax.jit(function)
+    return lambda *a: np.asarray(compiled(*a))
+
+
+IMPLEMENTATIONS: dict[str, Callable[[str, str], Callable[..., Array] | None]] = {
+    "fuseline": _fuseline,
+    "numpy": _numpy,
+    "torch": _torch,
+    "jax": _jax,
+}
+
+
+def implementation(which: str, name: str, dtype: str) -> Callable[..., Array] | None:
+    """The function as a callable on arrays, or None where the package has none or is not installed."""
+    try:
+        return IMPLEMENTATIONS[which](name, dtype)
+    except ImportError:
+        return None
+
+
+def imported(path: str) -> Callable[..., Array]:
+    """The callable at ``module:name``."""
+    module, _, attribute = path.partition(":")
+    function: Callable[..., Array] = getattr(importlib.import_module(module), attribute)
+    return function
+
+
+def inputs_for(name: str, dtype: str, sample_count: int | None) -> Iterable[tuple[Array, ...]]:
+    """All float32, or samples."""
+    if sample_count is None and dtype == "f32" and name not in TWO_ARGUMENTS:
+        return all_float32()
+    return samples(name, DTYPES[dtype], sample_count or DEFAULT_SAMPLES)
+
+
+# ── results ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def load() -> dict[str, Any]:
+    """Recorded results: "function dtype implementation" to a verdict."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def record(key: str, verdict: Verdict) -> None:
+    """Keep a verdict and rewrite the page."""
+    results = load()
+    results[key] = asdict(verdict)
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(page(results))
+
+
+def page(results: dict[str, Any]) -> str:
+    """docs/accuracy.md."""
+    parts = [_INTRODUCTION]
+    for dtype, title in (("f32", "float32"), ("f64", "float64")):
+        rows = [
+            _row(name, dtype, which, results) for name in (*ONE_ARGUMENT, *TWO_ARGUMENTS) for which in IMPLEMENTATIONS
+        ]
+        rows = [r for r in rows if r]
+        if rows:
+            parts.append(f"## {title}\n\n{_HEAD}" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+_INTRODUCTION = """# Accuracy
+
+Written by `tools/accuracy.py`; do not edit. Errors are in units in the last place (ulp) of the result's format against
+an independent reference: the C library in a wider format, and multiprecision where that cannot decide and at the
+largest error. "All" means every one of the 2³² float32 values; other counts are samples (bit patterns, moderate numbers
+of several scales, and directed hard cases). A special value is wrong where NaN, an infinity or the sign of zero differs
+from C99's Annex F. NumPy's and other packages' figures depend on their version and on this machine's instruction set.
+"""
+_HEAD = (
+    "| function | implementation | largest error | at | mean error | correctly rounded | wrong specials | inputs |\n"
+    "|---|---|---|---|---|---|---|---|\n"
+)
+
+
+def _row(name: str, dtype: str, which: str, results: dict[str, Any]) -> str:
+    v = results.get(f"{name} {dtype} {which}")
+    if v is None:
+        return ""
+    inputs = "all" if v["samples"] == 1 << 32 else f"{v['samples']:.2g}".replace("e+0", "e").replace("e+", "e")
+    at = ", ".join(f"{w:.9g}" if dtype == "f32" else f"{w:.17g}" for w in v["where"])
+    largest = f"{v['largest_ulp']:.3f}" if v["largest_ulp"] < 1e4 else f"{v['largest_ulp']:.1e}"
+    shown = f"**{largest}**" if which == "fuseline" else largest
+    share = f"{100 * v['correctly_rounded']:.2f} %"
+    return f"| {name} | {which} | {shown} | {at} | {v['mean_ulp']:.4f} | {share} | {v['special_failures']} | {inputs} |"
+
+
+# ── command line ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def show(key: str, v: Verdict, seconds: float) -> None:
+    """One line for a person."""
+    where = ", ".join(f"{w!r} ({float(w).hex()})" for w in v.where)
+    special = f"; {v.special_failures} wrong special values, first at {v.special_where}" if v.special_failures else ""
+    print(
+        f"{key}: largest {v.largest_ulp:.4f} ulp at {where}; mean {v.mean_ulp:.4f}; "
+        f"{100 * v.correctly_rounded:.3f} % correctly rounded; {v.samples:,} inputs; {seconds:.0f} s{special}",
+        flush=True,
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--function", action="append", choices=(*ONE_ARGUMENT, *TWO_ARGUMENTS), help="may be repeated")
+    parser.add_argument("--all", action="store_true", help="every function")
+    parser.add_argument("--dtype", action="append", choices=tuple(DTYPES), help="may be repeated; both by default")
+    parser.add_argument("--implementation", action="append", choices=tuple(IMPLEMENTATIONS), help="fuseline by default")
+    parser.add_argument("--callable", help="module:name of another implementation to judge")
+    parser.add_argument("--samples", type=float, help="sample this many inputs, also where all could be tried")
+    parser.add_argument("--limit", type=float, help="fail where an error exceeds this many ulp")
+    parser.add_argument("--record", action="store_true", help="keep the results and rewrite docs/accuracy.md")
+    options = parser.parse_args(arguments)
+    names = (*ONE_ARGUMENT, *TWO_ARGUMENTS) if options.all else tuple(options.function or ())
+    if not names:
+        parser.error("name a --function, or --all")
+    count = None if options.samples is None else int(options.samples)
+    passed = True
+    for name in names:
+        for dtype in options.dtype or DTYPES:
+            for which in [options.callable] if options.callable else options.implementation or ["fuseline"]:
+                function = imported(which) if options.callable else implementation(which, name, dtype)
+                if function is None:
+                    print(f"{name} {dtype} {which}: not available")
+                    continue
+                started = time.perf_counter()
+                verdict = judge(name, function, inputs_for(name, dtype, count))
+                key = f"{name} {dtype} {which}"
+                show(key, verdict, time.perf_counter() - started)
+                if options.record:
+                    record(key, verdict)
+                over = options.limit is not None and verdict.largest_ulp > options.limit
+                passed &= not over and verdict.special_failures == 0
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

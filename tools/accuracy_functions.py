@@ -1,0 +1,166 @@
+"""What accuracy.py judges: the functions, their references in multiprecision and NumPy, and the inputs to try.
+
+Nothing here comes from fuseline: a reference that shared code with what it judges would share its mistakes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+ONE_ARGUMENT = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "tan", "asin",
+    "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "softplus", "silu",
+    "gelu", "gelu_tanh",
+)  # fmt: skip
+TWO_ARGUMENTS = ("pow", "hypot", "atan2", "logaddexp")
+
+
+# ── multiprecision ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + mp.exp(-x))
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return x * _sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))
+
+
+MULTIPRECISION: dict[str, Callable[..., Any]] = {
+    "exp": mp.exp, "exp2": lambda x: mp.mpf(2) ** x, "expm1": mp.expm1, "log": mp.log, "log10": mp.log10,
+    "sqrt": mp.sqrt, "log2": lambda x: mp.log(x) / mp.log(2), "log1p": mp.log1p, "rsqrt": lambda x: 1 / mp.sqrt(x),
+    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)), "sin": mp.sin, "cos": mp.cos, "tan": mp.tan, "asin": mp.asin,
+    "acos": mp.acos, "atan": mp.atan, "sinh": mp.sinh, "cosh": mp.cosh, "tanh": mp.tanh, "asinh": mp.asinh,
+    "acosh": mp.acosh, "atanh": mp.atanh, "erf": mp.erf, "erfc": mp.erfc, "sigmoid": _sigmoid,
+    "softplus": lambda x: mp.log1p(mp.exp(x)), "silu": lambda x: x * _sigmoid(x),
+    "gelu": lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2, "gelu_tanh": _gelu_tanh, "pow": lambda x, y: mp.power(x, y),
+    "hypot": mp.hypot, "atan2": mp.atan2,
+    "logaddexp": lambda a, b: mp.log(mp.exp(a) + mp.exp(b)),
+}  # fmt: skip
+
+
+def exact(name: str, operands: tuple[float, ...]) -> Any:
+    """The function's value with at least 60 digits after any cancellation."""
+    with mp.workdps(420 if name in ("sin", "cos", "tan", "logaddexp") else 120):
+        return +MULTIPRECISION[name](*(mp.mpf(v) for v in operands))
+
+
+# ── float64, where no C compiler gives something faster ──────────────────────────────────────────────────────────────
+
+
+def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    ufunc = np.frompyfunc(function, 1, 1)
+    return lambda x: np.asarray(ufunc(x), dtype=object).astype(np.float64)
+
+
+_erfc = _elementwise(math.erfc)
+
+
+def _gate(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, e) / (1.0 + e) + 0.0 * x
+
+
+def _at_minus_infinity(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda x: np.where(x == -np.inf, -0.0, function(x))
+
+
+FLOAT64: dict[str, Callable[..., Array]] = {
+    **{n: getattr(np, n) for n in ONE_ARGUMENT[:8]},
+    **{n: getattr(np, n) for n in ("cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{n: getattr(np, "arc" + n[1:]) for n in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "erf": _elementwise(math.erf),
+    "erfc": _erfc,
+    "sigmoid": lambda x: np.where(np.isinf(x), np.where(x > 0, 1.0, 0.0), _gate(np.where(np.isinf(x), 0.0, x))),
+    "softplus": lambda x: np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))),
+    "silu": _at_minus_infinity(lambda x: x / (1.0 + np.exp(-x))),
+    "gelu": _at_minus_infinity(lambda x: 0.5 * x * _erfc(-x * math.sqrt(0.5))),
+    "gelu_tanh": _at_minus_infinity(
+        lambda x: x / (1.0 + np.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+    ),
+    "pow": np.power,
+    "hypot": np.hypot,
+    "atan2": np.arctan2,
+    "logaddexp": np.logaddexp,
+}
+
+
+# ── inputs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_LANDMARKS = [
+    0.0, 0.25, 0.35, 0.4142, 0.5, math.sqrt(0.5), 0.9, 1.0, math.sqrt(2.0), 2.414, 3.9, 5.9, 9.0, 10.0, 14.3, 17.0,
+    20.0, 26.5, 27.3, 37.0, 38.5, 87.3, 88.72, 103.97, 110.0, 126.0, 149.0, 708.4, 709.78, 745.1, 1022.0, 1074.0,
+    math.pi / 4, math.pi / 2, math.pi, 2.0**-28, 2.0**-30, 2.0**-57, 2.0**28, 2.0**30, 2.0**60, 1e22, 2.0**400,
+    2.0**500, 2.0**1000,
+    # The float64 closest to a multiple of pi/2 (Muller, Elementary Functions, worst cases of range reduction).
+    6381956970095103.0 * 2.0**797,
+]  # fmt: skip
+"""Where algorithms change course, results leave the format, or reductions are hardest."""
+
+
+def all_float32(chunk: int = 1 << 22) -> Iterator[tuple[Array, ...]]:
+    """Every float32, in order of its bit pattern."""
+    for start in range(0, 1 << 32, chunk):
+        yield (np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32),)
+
+
+def hard_cases(name: str, dtype: Any, rng: np.random.Generator, count: int) -> tuple[Array, ...]:
+    """Neighbours of landmarks, multiples of pi/2, and for two arguments the curves where results cancel or overflow."""
+    size = np.dtype(dtype).itemsize * 8
+    signed = np.concatenate([_LANDMARKS, np.negative(_LANDMARKS)])
+    with np.errstate(over="ignore"):
+        x = rng.choice(signed, count).astype(dtype)
+    steps = rng.integers(-2000, 2000, count)
+    near = (x.view(f"i{size // 8}") + steps.astype(f"i{size // 8}")).view(dtype)
+    turns = (rng.integers(1, 1 << 20, count) * (math.pi / 2)).astype(dtype)
+    x = np.where(rng.random(count) < 0.7, near, turns)
+    if name not in TWO_ARGUMENTS:
+        return (np.ascontiguousarray(x),)
+    with np.errstate(all="ignore"):
+        y = _second_operand(name, x.astype(np.float64), rng, count).astype(dtype)
+    return np.ascontiguousarray(x), np.ascontiguousarray(y)
+
+
+def _second_operand(name: str, x: Array, rng: np.random.Generator, count: int) -> Array:
+    if name == "pow":  # results near overflow, underflow, and small powers of numbers near one
+        target = rng.choice([88.72, -87.3, -103.9, 709.7, -708.4, -745.1, 1.0, 0.5, -1.0], count)
+        return np.where(rng.random(count) < 0.7, target / np.log(np.abs(x)), rng.integers(-40, 40, count) / 2.0)
+    if name == "logaddexp":  # exp(x) + exp(y) close to one
+        return np.log(-np.expm1(-np.abs(x))) * np.where(
+            rng.random(count) < 0.5, 1.0, 1.0 + 1e-7 * rng.normal(size=count)
+        )
+    return (
+        x
+        * rng.choice([1.0, -1.0, 0.4142, 2.4142, 1e-8, 1e8, 2.0**26, 2.0**-52], count)
+        * (1 + 1e-6 * rng.normal(size=count))
+    )
+
+
+def samples(name: str, dtype: Any, count: int, seed: int = 0, chunk: int = 1 << 20) -> Iterator[tuple[Array, ...]]:
+    """About ``count`` operands: bit patterns, moderate numbers of several scales, and hard cases, in equal shares."""
+    rng = np.random.default_rng(seed)
+    operands = 2 if name in TWO_ARGUMENTS else 1
+    size = np.dtype(dtype).itemsize
+    for i in range(max(1, count // chunk)):
+        kind = i % 4
+        if kind == 0:
+            yield tuple(rng.integers(0, 256, chunk * size, dtype=np.uint8).view(dtype) for _ in range(operands))
+        elif kind == 1:
+            yield tuple(
+                (rng.standard_normal(chunk) * rng.choice([0.3, 2.0, 20.0, 300.0])).astype(dtype)
+                for _ in range(operands)
+            )
+        elif kind == 2:
+            yield tuple(
+                (np.exp(rng.normal(size=chunk) * 6) * rng.choice([-1, 1], chunk)).astype(dtype) for _ in range(operands)
+            )
+        else:
+            yield hard_cases(name, dtype, rng, chunk)
