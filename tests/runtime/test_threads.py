@@ -149,6 +149,41 @@ def test_a_forked_child_computes_with_its_own_threads() -> None:
         assert same_bits(*large_call(9))
 
 
+def _compile_in_a_child(queue: Any, kernel: Any, number: int) -> None:
+    x = np.linspace(0, 1, 50)
+    own = compile(f"out = x * {number}.25 + 1")(x)
+    queue.put(same_bits(own, x * (number + 0.25) + 1) and same_bits(kernel(x), x * 3 + 1))
+
+
+def test_forks_while_other_threads_are_compiling() -> None:
+    stop = threading.Event()
+    newest: list[Any] = [compile("out = x * 3 + 1")]
+
+    def busy() -> None:
+        i = 0
+        while not stop.is_set():
+            i += 1
+            newest[0] = compile("out = x * 3 + 1")
+            newest[0](np.ones(3, "f8" if i % 2 else "f4"))
+            compile(f"out = exp(x) * {i} + log(x)")(np.ones(3))
+
+    crowd = [threading.Thread(target=busy) for _ in range(2)]
+    for t in crowd:
+        t.start()
+    try:
+        fork = multiprocessing.get_context("fork")
+        for number in range(8):
+            queue = fork.SimpleQueue()
+            child = fork.Process(target=_compile_in_a_child, args=(queue, newest[0], number))
+            child.start()
+            child.join(60)
+            assert child.exitcode == 0 and queue.get()
+    finally:
+        stop.set()
+        for t in crowd:
+            t.join()
+
+
 def test_forks_while_other_threads_are_inside_large_calls() -> None:
     stop = threading.Event()
     wrong: list[bool] = []

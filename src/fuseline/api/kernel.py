@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -25,6 +24,7 @@ from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
 from ..runtime.compile import elementwise_loop
 from ..runtime.kernel import DTypes, ElementwiseKernel
+from ..runtime.locks import Lock
 from ..runtime.loop import Loop
 from .program import Source, as_program
 
@@ -178,7 +178,7 @@ class ReducingKernel(Kernel):
     def __init__(self, program: Program, name: str) -> None:
         super().__init__(program, name)
         self._steps: dict[Any, Any] = {}
-        self._steps_lock = threading.Lock()
+        self._steps_lock = Lock()
 
     @property
     def ufunc(self) -> np.ufunc:

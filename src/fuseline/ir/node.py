@@ -5,6 +5,7 @@ Common subexpressions therefore never exist twice, and every memo table is keyed
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 import weakref
@@ -86,6 +87,8 @@ class _Entry(weakref.ref[Node]):
 
 _table: dict[tuple[Any, ...], _Entry] = {}
 _lock = threading.RLock()  # a collection may run inside and drop nodes, which touches the table again
+if hasattr(os, "register_at_fork"):  # a forked child must not find the table in the middle of a change
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _set = object.__setattr__
 
 

@@ -7,6 +7,7 @@ without it.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from typing import Any
 
@@ -15,7 +16,14 @@ from ..errors import CompilerError
 from . import elf
 from .image import Image
 
-_initialise_lock = threading.Lock()
+_compiling = threading.RLock()
+"""Held around all use of LLVM, which llvmlite allows one thread at a time anyway. A fork waits for it, so that a child
+never finds LLVM in the middle of something."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+    )
 
 
 @functools.cache
@@ -25,33 +33,19 @@ def _llvm() -> Any:
         import llvmlite.binding as llvm
     except ImportError as error:
         raise CompilerError(f"compiling needs llvmlite ({error}); install it with: pip install llvmlite") from error
-    with _initialise_lock:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     return llvm
 
 
-class _Machines(threading.local):
-    """LLVM's target machines, which no two threads may use at once."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[LlvmTarget, int], Any] = {}
-
-
-_machines = _Machines()
-
-
+@functools.cache
 def _target_machine(llvm: Any, target: LlvmTarget, level: int) -> Any:
-    machine = _machines.known.get((target, level))
-    if machine is None:
-        cpu, features = target.cpu, target.features
-        if cpu == "native":
-            cpu = llvm.get_host_cpu_name()
-            features = ",".join(filter(None, [llvm.get_host_cpu_features().flatten(), features]))
-        handle = llvm.Target.from_triple(target.triple)
-        machine = handle.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
-        _machines.known[target, level] = machine
-    return machine
+    cpu, features = target.cpu, target.features
+    if cpu == "native":
+        cpu = llvm.get_host_cpu_name()
+        features = ",".join(filter(None, [llvm.get_host_cpu_features().flatten(), features]))
+    handle = llvm.Target.from_triple(target.triple)
+    return handle.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
 
 
 def _module(llvm: Any, text: str, machine: Any, target: LlvmTarget, clean_up: bool) -> Any:
@@ -81,14 +75,17 @@ def compile_text(text: str, target: LlvmTarget, *, level: int = 2, clean_up: boo
     shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
     Floating point stays strict: the text carries no fast-math flags and nothing here adds any.
     """
-    llvm = _llvm()
-    machine = _target_machine(llvm, target, level)
-    return elf.link(machine.emit_object(_module(llvm, text, machine, target, clean_up)))
+    with _compiling:
+        llvm = _llvm()
+        machine = _target_machine(llvm, target, level)
+        emitted = machine.emit_object(_module(llvm, text, machine, target, clean_up))
+    return elf.link(emitted)
 
 
 def assembly(text: str, target: LlvmTarget, *, level: int = 2, clean_up: bool = False) -> str:
     """The assembly that `compile_text` would turn into machine code."""
-    llvm = _llvm()
-    machine = _target_machine(llvm, target, level)
-    result: str = machine.emit_assembly(_module(llvm, text, machine, target, clean_up))
+    with _compiling:
+        llvm = _llvm()
+        machine = _target_machine(llvm, target, level)
+        result: str = machine.emit_assembly(_module(llvm, text, machine, target, clean_up))
     return result

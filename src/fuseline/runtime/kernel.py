@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from ..errors import ShapeError, TypeRuleError
 from . import iterate, nest, recycle, threads
 from .fastcall import FastCall, is_available
+from .locks import Lock
 from .loop import Loop
 from .ufunc import OPERAND_LIMIT, make_ufunc
 
@@ -96,7 +96,7 @@ class ElementwiseKernel:
         self._single = len(self.outputs) == 1
         self._result_type: Any = namedtuple(name, outputs)  # type: ignore[misc]
         self._known: dict[tuple[Any, ...], Specialisation] = {}
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._ufunc: np.ufunc | None = None
         self._fast = FastCall(self._python_call, SMALL_ITEMS, self._single) if is_available() else None
         self._remembered: DTypes | None = None

@@ -7,7 +7,6 @@ The record that native code reads (`%kernel` in native/block.ll) lives here, so 
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from ..codegen.llvm import LANES_SYMBOL, SYMBOL
 from ..errors import UnsupportedError
 from . import native
 from .image import LoadedImage
+from .locks import Lock
 
 STREAMING = 1
 """Flag of a body: the outputs are 64-byte aligned and bypass the caches."""
@@ -64,7 +64,7 @@ class Loop:
         self._compile_body = compile_body
         self._body: Body | None = None
         self._error: BaseException | None = None
-        self._lock = threading.RLock()
+        self._lock = Lock()
         operands = inputs + outputs
         self._record = (ctypes.c_int64 * (_HEADER_FIELDS + len(operands)))()
         self._record[_INPUTS] = len(inputs)

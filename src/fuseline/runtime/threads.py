@@ -13,12 +13,12 @@ import ctypes
 import functools
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import LimitError
 from . import native
+from .locks import Lock
 
 THREAD_LIMIT = 1024
 _PATIENCE_PAUSES = 2000
@@ -115,7 +115,7 @@ class Pool:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.worker_count = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._memory = ctypes.create_string_buffer(3 * 128 + 3 * 8 + 64)
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
         libc = ctypes.CDLL(None)
@@ -150,16 +150,7 @@ class Pool:
 
 _pools: list[Pool] = []
 """The newest is this process's; those before it belong to processes that this one was forked from."""
-_pools_lock = threading.Lock()
-
-
-def _forget_lock() -> None:
-    global _pools_lock
-    _pools_lock = threading.Lock()  # the copy in a forked child may be locked for ever
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lock)
+_pools_lock = Lock()
 
 
 def pool() -> Pool:

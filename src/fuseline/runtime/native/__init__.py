@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from ...codegen.llvm.target import LlvmTarget
 from .. import cache, host, jit
 from ..image import Image, LoadedImage
+from ..locks import Lock
 
-_load_lock = threading.Lock()
+_load_lock = Lock()
 
 
 def text(target: LlvmTarget) -> str:
