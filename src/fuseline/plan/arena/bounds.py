@@ -1,0 +1,53 @@
+"""Lower bounds on the arena, each with its derivation in words.
+
+The live bound is the largest sum of sizes alive at one moment. ``search`` may raise it by refuting capacities.
+"""
+
+from __future__ import annotations
+
+from fuseline.errors import InfeasibleError
+from fuseline.plan.arena.sections import Sections
+from fuseline.plan.arena.types import Bound, Instance
+from fuseline.units import format_bytes
+
+
+def live_bound(instance: Instance, sections: Sections) -> Bound:
+    """The largest live sum over time, or the largest extent that one buffer forces (its size or fixed end)."""
+    if not instance.buffers:
+        return Bound(0, "live sum", "there are no buffers")
+    unit = sections.unit_bytes
+    live = sections.live
+    peak = max(live, default=0)
+    ends = [f + s if f >= 0 else s for f, s in zip(sections.fixed, sections.size, strict=True)]
+    widest = max(range(len(ends)), key=ends.__getitem__)
+    if ends[widest] > peak:
+        b = instance.buffers[widest]
+        why = f"{b.size:,} bytes long" if b.offset is None else f"fixed at {b.offset:,} and {b.size:,} bytes long"
+        return Bound(ends[widest] * unit, "one buffer", f"buffer {b.id!r} alone is {why}")
+    at = live.index(peak)
+    count = sum(1 for i in range(sections.buffer_count) if any(s == at for s, _, _ in _near(sections, i, at)))
+    return Bound(
+        peak * unit,
+        "live sum",
+        f"at t={sections.times[at]} {format_bytes(peak * unit, binary=True)} are live "
+        f"({count} buffers, {peak * unit:,} bytes)",
+    )
+
+
+def _near(sections: Sections, i: int, at: int) -> list[tuple[int, int, int]]:
+    if not sections.lower[i] <= at < sections.upper[i]:
+        return []
+    return sections.windows.get(i, [(at, 0, 0)])
+
+
+def require_capacity(bound: Bound, capacity_bytes: int) -> None:
+    """Raise where ``capacity_bytes`` is provably too small.
+
+    Raises:
+        InfeasibleError: the bound exceeds the capacity; the message says when and by what.
+    """
+    if bound.size_bytes > capacity_bytes:
+        capacity = format_bytes(capacity_bytes, binary=True)
+        raise InfeasibleError(
+            f"infeasible: {bound.derivation}, but the capacity is {capacity} ({capacity_bytes:,} bytes)"
+        )

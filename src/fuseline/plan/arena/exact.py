@@ -1,0 +1,161 @@
+"""Exact search by restarts: short walks with ever new orders of trial, under capacities between bound and best answer.
+
+A walk that finds a placement lowers the best peak; one that exhausts its capacity raises the bound. Walk lengths follow
+Luby's sequence (https://doi.org/10.1016/0020-0190(93)90029-9), so one bad order costs little and every length comes.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fuseline.plan.arena import kernel
+from fuseline.plan.arena.engine import Walk
+from fuseline.plan.arena.portfolio import Answer, peak_of
+from fuseline.plan.arena.sections import Sections
+
+BASE_NODES = 500
+SLICE_NODES = 4_000
+PURE_SLICE_NODES = 50
+_PLAIN_RESTARTS = 12
+
+
+def luby(k: int) -> int:
+    """The ``k``-th term (from 1) of 1, 1, 2, 1, 1, 2, 4, …"""
+    while True:
+        length = k.bit_length()
+        if (1 << length) - 1 == k:
+            return 1 << (length - 1)
+        k -= (1 << (length - 1)) - 1
+
+
+@dataclass
+class Standing:
+    """What is known, in units: no arena is smaller than ``lower``; ``best`` exists. ``refuted`` says how ``lower``
+    was raised.
+    """
+
+    lower: int
+    best: Answer
+    refuted: str = ""
+
+    @property
+    def closed(self) -> bool:
+        return self.best.peak <= self.lower
+
+
+class Orders:
+    """Orders of trial: three plain ones, then mixtures of size and lifetime with noise, from one seed."""
+
+    def __init__(self, sections: Sections, buffers: list[int], seed: int) -> None:
+        self._random = random.Random(seed)
+        self._size = [math.log(sections.size[i]) for i in buffers]
+        self._life = [math.log(max(1, sections.upper[i] - sections.lower[i])) for i in buffers]
+
+    def order(self, k: int) -> list[int]:
+        """The ``k``-th order (from 0): indices, the first to be tried first."""
+        plain = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
+        if k < len(plain):
+            by_size, by_life, noise = *plain[k], 0.0
+        else:
+            by_size, by_life = self._random.choice((0.0, 0.25, 0.5, 1.0)), self._random.choice((0.0, 0.25, 0.5, 1.0))
+            noise = self._random.choice((0.1, 0.3, 0.6))
+        gauss = self._random.gauss
+        key = [
+            by_size * size + by_life * life + (noise * gauss(0.0, 1.0) if noise else 0.0)
+            for size, life in zip(self._size, self._life, strict=True)
+        ]
+        return sorted(range(len(key)), key=lambda i: -key[i])
+
+
+class ExactSearch:
+    """The restarts. ``run`` goes on until ``standing`` is closed, the goal is reached or ``stop`` says so.
+
+    ``stop`` is asked after every slice of some milliseconds; ``report`` is told when ``standing`` changed. The walk,
+    hence the answer, depends only on the seed as long as nothing stops it.
+    """
+
+    def __init__(
+        self,
+        sections: Sections,
+        standing: Standing,
+        goal: int,
+        seed: int,
+        stop: Callable[[], bool],
+        report: Callable[[], None],
+        pure_nodes: int,
+        may_compile: Callable[[], bool],
+    ) -> None:
+        self.standing = standing
+        self._sections = sections
+        self._goal = goal
+        self._stop = stop
+        self._report = report
+        self._pure_nodes = pure_nodes
+        self._may_compile = may_compile
+        self._walk = Walk(sections, compiled=False)
+        self._orders = Orders(sections, self._walk.buffers, seed)
+        self._restarts = 0
+        self.nodes = 0
+
+    def run(self, max_nodes: int | None = None) -> bool:
+        """Search; true where it ended by itself (closed, goal reached or ``max_nodes`` spent), false where it was
+        stopped.
+        """
+        step = 1
+        while not self._done():
+            if max_nodes is not None and self.nodes >= max_nodes:
+                return True
+            target = self._target(step)
+            outcome = self._attempt(target, BASE_NODES * luby(self._restarts + 1))
+            if outcome is None:
+                return False
+            step = self._next_step(step, outcome)
+        return True
+
+    def _done(self) -> bool:
+        return self.standing.closed or self.standing.best.peak <= self._goal
+
+    def _target(self, step: int) -> int:
+        """The capacity to try: the goal or bound on odd restarts, else just below the best peak by a step that
+        adapts.
+        """
+        floor = max(self.standing.lower, self._goal)
+        top = self.standing.best.peak - 1
+        if self._restarts < _PLAIN_RESTARTS or self._restarts % 2:
+            return min(floor, top)
+        return max(floor, top - ((top - floor) >> step))
+
+    def _next_step(self, step: int, outcome: int) -> int:
+        if self._restarts <= _PLAIN_RESTARTS or self._restarts % 2:
+            return step
+        return max(1, step - 1) if outcome == kernel.FOUND else min(step + 1, 6)
+
+    def _attempt(self, capacity: int, nodes: int) -> int | None:
+        """One restart under ``capacity``: its outcome, or ``None`` where ``stop`` ended it."""
+        if self._stop():
+            return None
+        if not self._walk.compiled and self.nodes >= self._pure_nodes and self._may_compile():
+            self._walk = Walk(self._sections, compiled=True)
+        walk = self._walk
+        size = SLICE_NODES if walk.compiled else PURE_SLICE_NODES
+        outcome = walk.restart(self._orders.order(self._restarts), capacity)
+        self._restarts += 1
+        while outcome == kernel.PAUSED and walk.nodes < nodes:
+            if self._stop():
+                return None
+            outcome = walk.run(min(size, nodes - walk.nodes))
+        self.nodes += max(1, walk.nodes)
+        if outcome == kernel.FOUND:
+            offsets = walk.offsets()
+            self.standing.best = Answer(offsets, peak_of(self._sections, offsets), "exact search")
+            self._report()
+        elif outcome == kernel.INFEASIBLE and not self._sections.windows and capacity >= self.standing.lower:
+            self.standing.lower = capacity + 1
+            self.standing.refuted = (
+                f"every way to fill a smaller arena was refuted ({max(1, walk.nodes):,} nodes searched)"
+            )
+            self._report()
+        return outcome

@@ -1,0 +1,173 @@
+"""Quick answers: a portfolio of orders and ties, each placed by first fit or best fit, until one meets the bound.
+
+An order sorts buffers; a fit puts each into the lowest or the tightest free range among the already placed buffers that
+share a section with it. Nothing here is exact; neither fit dominates, and ties alone move results by some percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fuseline.errors import InfeasibleError
+from fuseline.plan.arena.sections import Sections
+from fuseline.plan.arena.types import Instance
+
+Conflicts = list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Offsets and peak in units, and the strategy that found them."""
+
+    offsets: list[int]
+    peak: int
+    method: str
+
+
+def conflicts_of(sections: Sections) -> Conflicts:
+    """For each buffer the others that use some byte at the same moment."""
+    n = sections.buffer_count
+    result: Conflicts = [[] for _ in range(n)]
+    if sections.windows:
+        return _conflicts_of_windows(sections, result)
+    starting: list[list[int]] = [[] for _ in range(sections.section_count)]
+    for i in range(n):
+        if sections.size[i]:
+            starting[sections.lower[i]].append(i)
+    alive: list[int] = []
+    upper = sections.upper
+    for s, new in enumerate(starting):
+        alive = [i for i in alive if upper[i] > s]
+        for i in new:
+            for j in alive:
+                result[j].append(i)
+            result[i].extend(alive)
+            alive.append(i)
+    return result
+
+
+def _conflicts_of_windows(sections: Sections, result: Conflicts) -> Conflicts:
+    members: list[list[int]] = [[] for _ in range(sections.section_count)]
+    sets: list[set[int]] = [set() for _ in result]
+    for i in range(sections.buffer_count):
+        for s, low, high in sections.spans(i):
+            if low < high:
+                for j in members[s]:
+                    sets[i].add(j)
+                    sets[j].add(i)
+                members[s].append(i)
+    for i, others in enumerate(sets):
+        result[i].extend(sorted(others))
+    return result
+
+
+def place(sections: Sections, conflicts: Conflicts, order: list[int], best_fit: bool) -> list[int]:
+    """Offsets in units when the buffers are placed in ``order``; those with a fixed offset come first.
+
+    Best fit takes the tightest free range below some placed buffer and the open end of the arena only where there is
+    none; first fit takes the lowest range.
+    """
+    size, alignment, windows = sections.size, sections.alignment, sections.windows
+    offsets = [-1] * len(size)
+    for i, offset in enumerate(sections.fixed):
+        offsets[i] = offset
+    for i in order:
+        if offsets[i] >= 0:
+            continue
+        mine = size[i]
+        # Offsets strictly between the two numbers of a pair would overlap a placed buffer.
+        if windows:
+            barred = sorted(
+                pair for j in conflicts[i] if offsets[j] >= 0 for pair in _barred(sections, i, j, offsets[j])
+            )
+        else:
+            barred = sorted([(o - mine, o + size[j]) for j in conflicts[i] if (o := offsets[j]) >= 0])
+        step = alignment[i]
+        at = 0
+        choice = -1
+        slack = 0
+        for start, end in barred:
+            if start >= at:
+                if not best_fit:
+                    break
+                if choice < 0 or start - at < slack:
+                    choice, slack = at, start - at
+            if end > at:
+                at = end if step == 1 else -(-end // step) * step
+        offsets[i] = at if choice < 0 else choice
+    return offsets
+
+
+def _barred(sections: Sections, i: int, j: int, offset: int) -> Iterator[tuple[int, int]]:
+    there = {s: (low, high) for s, low, high in sections.spans(j)}
+    for s, low, high in sections.spans(i):
+        if s in there and low < high and there[s][0] < there[s][1]:
+            yield offset + there[s][0] - high, offset + there[s][1] - low
+
+
+def peak_of(sections: Sections, offsets: list[int]) -> int:
+    """The end of the highest buffer, in units."""
+    return max((o + s for o, s in zip(offsets, sections.size, strict=True)), default=0)
+
+
+def require_fixed_offsets(instance: Instance, sections: Sections, conflicts: Conflicts) -> None:
+    """Raise where two buffers with fixed offsets share bytes.
+
+    Raises:
+        InfeasibleError: no placement exists; the message names both buffers.
+    """
+    fixed = sections.fixed
+    for i, at in enumerate(fixed):
+        for j in conflicts[i] if at >= 0 else ():
+            if fixed[j] >= 0 and i < j and any(low < at < high for low, high in _barred(sections, i, j, fixed[j])):
+                a, b = instance.buffers[i], instance.buffers[j]
+                raise InfeasibleError(
+                    f"infeasible fixed offsets: buffers {a.id!r} (at {a.offset:,}) and {b.id!r} (at {b.offset:,}) "
+                    "are alive together and share bytes"
+                )
+
+
+Key = Callable[[int], Any]
+
+
+def orders(
+    sections: Sections, conflicts: Conflicts, hints: list[int | None] | None = None
+) -> Iterator[tuple[str, Key]]:
+    """Named sort keys, the most often successful first."""
+    size, lower, upper, live = sections.size, sections.lower, sections.upper, sections.live
+    life = [b - a for a, b in zip(lower, upper, strict=True)]
+    if hints is not None and any(h is not None for h in hints):
+        yield "hint", lambda i: (hints[i] is None, hints[i] or 0, -size[i])
+    yield "size, long first", lambda i: (-size[i], -life[i], lower[i])
+    yield "lifetime", lambda i: (-life[i], -size[i], lower[i])
+    yield "area", lambda i: (-size[i] * life[i], -size[i], lower[i])
+    yield "start", lambda i: (lower[i], -life[i], -size[i])
+    # The fullest moment that a buffer sees: the tight spots are packed before anything limits them.
+    fullest = [max(live[a:b], default=0) for a, b in zip(lower, upper, strict=True)]
+    yield "breadth", lambda i: (-fullest[i], -size[i], lower[i])
+    yield "breadth, long first", lambda i: (-fullest[i], -life[i], -size[i])
+    weight = [size[i] + sum(size[j] for j in conflicts[i]) for i in range(len(size))]
+    yield "conflict weight", lambda i: (-weight[i], -size[i])
+    yield "conflict area", lambda i: (-weight[i] * size[i], -life[i])
+    yield "size, early first", lambda i: (-size[i], lower[i], -life[i])
+    yield "size, short first", lambda i: (-size[i], life[i], lower[i])
+    yield "size, late first", lambda i: (-size[i], -upper[i], -life[i])
+    yield "lifetime, late first", lambda i: (-life[i], -upper[i], -size[i])
+    yield "area, long first", lambda i: (-size[i] * life[i], -life[i], -lower[i])
+    yield "end", lambda i: (-upper[i], -life[i], -size[i])
+
+
+def answers(
+    sections: Sections, conflicts: Conflicts, hints: list[int | None] | None = None, count: int | None = None
+) -> Iterator[Answer]:
+    """The answers of the portfolio one after the other, at most ``count`` orders; the caller stops at the bound."""
+    buffers = list(range(sections.buffer_count))
+    for k, (name, key) in enumerate(orders(sections, conflicts, hints)):
+        if count is not None and k >= count:
+            return
+        order = sorted(buffers, key=key)
+        for best in (False, True):
+            offsets = place(sections, conflicts, order, best)
+            yield Answer(offsets, peak_of(sections, offsets), f"{'best' if best else 'first'} fit by {name}")

@@ -1,0 +1,97 @@
+"""Filling an arena bottom-up, valley by valley: the greedy placement for tens of thousands of buffers.
+
+The lowest valley of the skyline gets the buffer with the largest key among those whose whole lifetime fits into it;
+where none fits, the valley is given up to its lower wall. Plain Python over NumPy arrays, and what numba compiles
+where installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+BLOCK = 64
+DONE = 1 << 60
+
+
+def refresh(floor: Any, lowest: Any, lower: int, upper: int) -> None:
+    """Bring the minima of the blocks that ``[lower, upper)`` touches up to date."""
+    for block in range(lower // BLOCK, (upper - 1) // BLOCK + 1):
+        lowest[block] = floor[block * BLOCK : (block + 1) * BLOCK].min()
+
+
+def pick(candidates: Any, offsets: Any, upper: Any, key: Any, end: int) -> int:
+    """Of ``candidates``, not placed and over by ``end``, the one with the largest key; -1 where there is none."""
+    best = -1
+    for i in candidates:
+        if offsets[i] < 0 and upper[i] <= end and (best < 0 or key[i] > key[best]):
+            best = i
+    return best
+
+
+def fill(
+    lower: Any,
+    upper: Any,
+    size: Any,
+    alignment: Any,
+    key: Any,
+    by_start: Any,
+    start: Any,
+    floor: Any,
+    rest: Any,
+    lowest: Any,
+    offsets: Any,
+) -> int:
+    """Place every buffer; the peak. ``offsets`` begins as -1, ``rest`` as the number of buffers alive in each section.
+
+    ``by_start`` lists the buffers by first section, ``start`` where each section's begin in it; ``floor`` and
+    ``lowest`` (its block minima) are scratch.
+    """
+    sections = len(rest)
+    floor[:] = 0
+    for s in range(sections):
+        if rest[s] == 0:
+            floor[s] = DONE
+    refresh(floor, lowest, 0, sections)
+    peak = 0
+    left = len(lower)
+    while left > 0:
+        block = int(lowest.argmin())
+        level = lowest[block]
+        begin = block * BLOCK + int(floor[block * BLOCK : (block + 1) * BLOCK].argmin())
+        end = begin + 1
+        while end < sections and floor[end] == level:
+            end += 1
+        i = pick(by_start[start[begin] : start[end]], offsets, upper, key, end)
+        if i < 0:
+            wall = floor[begin - 1] if begin > 0 else DONE
+            if end < sections and floor[end] < wall:
+                wall = floor[end]
+            floor[begin:end] = wall
+            refresh(floor, lowest, begin, end)
+            continue
+        at = (level + alignment[i] - 1) // alignment[i] * alignment[i]
+        top = at + size[i]
+        offsets[i] = at
+        left -= 1
+        if top > peak:
+            peak = top
+        floor[lower[i] : upper[i]] = top
+        rest[lower[i] : upper[i]] -= 1
+        for s in range(lower[i], upper[i]):
+            if rest[s] == 0:
+                floor[s] = DONE
+        refresh(floor, lowest, lower[i], upper[i])
+    return int(peak)
+
+
+def tables(lower: list[int], upper: list[int], sections: int) -> tuple[Any, Any, Any]:
+    """``by_start``, ``start`` and the number of buffers alive in each section."""
+    begins = np.array(lower, dtype=np.int64)
+    by_start = np.argsort(begins, kind="stable")
+    start = np.searchsorted(begins[by_start], np.arange(sections + 1))
+    change = np.zeros(sections + 1, dtype=np.int64)
+    np.add.at(change, begins, 1)
+    np.add.at(change, np.array(upper, dtype=np.int64), -1)
+    return by_start, start, np.cumsum(change)[:-1]

@@ -1,0 +1,259 @@
+"""Promises of arena placement, checked against brute force and against a checker that shares no code with the
+planner.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuseline.errors import InfeasibleError, PlanError
+from fuseline.plan.arena import exact, portfolio
+from fuseline.plan.arena.engine import Walk
+from fuseline.plan.arena.planner import plan_instance
+from fuseline.plan.arena.sections import cut
+from fuseline.plan.arena.types import Buffer, Gap, Instance
+
+
+def live_sum(buffers: tuple[Buffer, ...]) -> int:
+    moments = {b.lower for b in buffers}
+    return max((sum(b.size for b in buffers if b.lower <= t < b.upper) for t in moments), default=0)
+
+
+def valid(instance: Instance, offsets: tuple[int, ...], peak: int) -> bool:
+    """Byte by byte over all moments: no two buffers share a byte, everything is inside, aligned and where it was
+    fixed.
+    """
+    for b, offset in zip(instance.buffers, offsets, strict=True):
+        if offset < 0 or offset + b.size > peak or offset % b.alignment or b.offset not in (None, offset):
+            return False
+    for t in {t for b in instance.buffers for t in (b.lower, *(x for g in b.gaps for x in (g.lower, g.upper)))}:
+        used: set[int] = set()
+        for b, offset in zip(instance.buffers, offsets, strict=True):
+            if not b.lower <= t < b.upper:
+                continue
+            window = next(((g.window or (0, 0)) for g in b.gaps if g.lower <= t < g.upper), (0, b.size))
+            mine = set(range(offset + window[0], offset + window[1]))
+            if used & mine:
+                return False
+            used |= mine
+    return True
+
+
+def fits(instance: Instance, capacity: int) -> bool:
+    """Whether any placement exists, by keeping every reachable set of live (end, low, high) while time goes on."""
+    states: set[tuple[tuple[int, int, int], ...]] = {()}
+    for b in sorted(instance.buffers, key=lambda b: b.lower):
+        following = set()
+        for state in states:
+            alive = tuple(x for x in state if x[0] > b.lower)
+            for low in range(0, capacity - b.size + 1, b.alignment):
+                if all(low + b.size <= x[1] or x[2] <= low for x in alive):
+                    following.add(tuple(sorted((*alive, (b.upper, low, low + b.size)))))
+        states = following
+    return bool(states)
+
+
+def least_peak(instance: Instance) -> int:
+    """The least arena, by trying capacities upwards."""
+    capacity = max(live_sum(instance.buffers), 0)
+    while not fits(instance, capacity):
+        capacity += 1
+    return capacity
+
+
+@st.composite
+def instances(draw: st.DrawFn, most: int = 14, alignments: tuple[int, ...] = (1,), sizes: int = 12) -> Instance:
+    count = draw(st.integers(1, most))
+    buffers = []
+    for i in range(count):
+        lower = draw(st.integers(0, 9))
+        buffers.append(
+            Buffer(
+                f"b{i}",
+                lower,
+                lower + draw(st.integers(1, 6)),
+                draw(st.integers(0, sizes)),
+                draw(st.sampled_from(alignments)),
+            )
+        )
+    return Instance(tuple(buffers))
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances(alignments=(1, 2, 4, 3)))
+def test_every_answer_is_valid_and_never_below_the_live_sum(instance: Instance) -> None:
+    result = plan_instance(instance, time_limit_s=0.05)
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+    assert live_sum(instance.buffers) <= result.lower_bound_bytes <= result.peak_bytes
+    assert result.optimal == (result.peak_bytes == result.lower_bound_bytes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(most=7, alignments=(1, 1, 2), sizes=3))
+def test_a_claimed_optimum_is_the_optimum_of_brute_force(instance: Instance) -> None:
+    result = plan_instance(instance, time_limit_s=5)
+    assert result.optimal
+    assert result.peak_bytes == least_peak(instance)
+
+
+def test_where_the_live_sum_is_out_of_reach_the_raised_bound_is_the_optimum_of_brute_force() -> None:
+    rng = random.Random(3)
+    found = 0
+    for _ in range(300):
+        buffers = []
+        for i in range(6):
+            lower = rng.randrange(5)
+            buffers.append(Buffer(str(i), lower, lower + rng.randint(1, 4), rng.randint(1, 3), rng.choice((1, 1, 2))))
+        instance = Instance(tuple(buffers))
+        result = plan_instance(instance, time_limit_s=10)
+        if result.peak_bytes > live_sum(instance.buffers):
+            found += 1
+            assert result.optimal
+            assert "refuted" in result.bound.derivation
+            assert result.peak_bytes == least_peak(instance)
+            if found == 12:
+                return
+    raise AssertionError("no such instance was drawn")
+
+
+def test_the_compiled_walk_and_the_plain_one_visit_the_same_nodes() -> None:
+    pytest.importorskip("numba")
+    rng = random.Random(5)
+    for _ in range(4):
+        buffers = tuple(
+            Buffer(str(i), lower, lower + rng.randint(1, 9), rng.randint(1, 40))
+            for i in range(40)
+            for lower in [rng.randrange(30)]
+        )
+        sections = cut(Instance(buffers))
+        capacity = max(sections.live)
+        walks = [Walk(sections, compiled) for compiled in (False, True)]
+        order = exact.Orders(sections, walks[0].buffers, 3).order(4)
+        outcomes = [(walk.restart(order, capacity), walk.run(400), walk.nodes, walk.offsets()) for walk in walks]
+        assert outcomes[0] == outcomes[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_gaps_and_windows_are_honoured(data: st.DataObject) -> None:
+    buffers = []
+    for i in range(data.draw(st.integers(2, 8))):
+        lower = data.draw(st.integers(0, 5))
+        upper = lower + data.draw(st.integers(3, 8))
+        size = data.draw(st.integers(1, 6))
+        gaps: tuple[Gap, ...] = ()
+        if data.draw(st.booleans()):
+            low = data.draw(st.integers(lower, upper - 1))
+            window = (0, data.draw(st.integers(0, size))) if data.draw(st.booleans()) else None
+            gaps = (Gap(low, data.draw(st.integers(low + 1, upper)), window),)
+        buffers.append(Buffer(str(i), lower, upper, size, gaps=gaps))
+    instance = Instance(tuple(buffers))
+    result = plan_instance(instance, time_limit_s=0.05)
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances(most=8), st.integers(0, 20))
+def test_a_fixed_buffer_stays_where_it_is(instance: Instance, offset: int) -> None:
+    first, *others = instance.buffers
+    fixed = Buffer(first.id, first.lower, first.upper, first.size, offset=offset)
+    instance = Instance((fixed, *others))
+    result = plan_instance(instance, time_limit_s=0.05)
+    assert result.placement.offsets[0] == offset
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+
+
+def test_colliding_fixed_offsets_are_infeasible_and_both_are_named() -> None:
+    instance = Instance((Buffer("left", 0, 4, 8, offset=0), Buffer("right", 2, 6, 8, offset=4)))
+    with pytest.raises(InfeasibleError, match=r"'left'.*'right'"):
+        plan_instance(instance)
+
+
+def test_a_capacity_below_the_bound_says_when_and_how_much_is_live() -> None:
+    instance = Instance((Buffer("a", 0, 4, 2**30), Buffer("b", 3, 6, 2**28)))
+    with pytest.raises(InfeasibleError, match=r"infeasible: at t=3 1\.25 GiB are live"):
+        plan_instance(instance, capacity_bytes=2**30)
+
+
+def test_the_free_range_below_the_first_live_block_is_used() -> None:
+    instance = Instance((Buffer("A", 0, 2, 100), Buffer("B", 1, 3, 80), Buffer("C", 2, 4, 60)))
+    result = plan_instance(instance)
+    assert result.peak_bytes == 180
+    assert result.optimal
+
+
+def test_the_answer_depends_only_on_the_seed() -> None:
+    rng = random.Random(1)
+    buffers = tuple(
+        Buffer(str(i), t, t + rng.randint(1, 20), rng.randint(1, 99)) for i in range(60) for t in [rng.randrange(40)]
+    )
+    runs = [plan_instance(Instance(buffers), seed=7) for _ in range(2)]
+    assert runs[0].placement == runs[1].placement
+
+
+def test_a_reached_capacity_ends_the_search() -> None:
+    rng = random.Random(2)
+    buffers = tuple(
+        Buffer(str(i), t, t + rng.randint(1, 20), rng.randint(1, 99)) for i in range(80) for t in [rng.randrange(40)]
+    )
+    capacity = 2 * live_sum(buffers)
+    result = plan_instance(Instance(buffers), capacity_bytes=capacity)
+    assert result.peak_bytes <= capacity
+    assert result.stopped_because in ("capacity reached", "optimal")
+
+
+def test_ctrl_c_gives_the_best_answer_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: object, max_nodes: int | None = None) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exact.ExactSearch, "run", interrupt)
+    rng = random.Random(8)
+    buffers = tuple(
+        Buffer(str(i), t, t + rng.randint(1, 9), rng.randint(1, 50)) for i in range(40) for t in [rng.randrange(20)]
+    )
+    instance = Instance(buffers)
+    result = plan_instance(instance)
+    assert result.stopped_because == "interrupted"
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+
+
+def test_no_buffers_need_no_arena() -> None:
+    result = plan_instance(Instance(()))
+    assert (result.peak_bytes, result.lower_bound_bytes, result.optimal, result.gap) == (0, 0, True, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "message"),
+    [
+        (Buffer("x", 0, 1, -1), "negative"),
+        (Buffer("x", 2, 2, 1), "empty"),
+        (Buffer("x", 3, 2, 1), "inverted"),
+        (Buffer("x", 0, 1, 1, alignment=0), "alignment"),
+        (Buffer("x", 0, 1, 1, alignment=4, offset=2), "multiple"),
+        (Buffer("x", 0, 1, 1, offset=-4), "negative"),
+        (Buffer("x", 0, 9, 4, gaps=(Gap(3, 12),)), "outside"),
+        (Buffer("x", 0, 9, 4, gaps=(Gap(3, 5, (2, 8)),)), "window"),
+        (Buffer("x", 0, 2**63, 4), r"2\*\*62"),
+    ],
+)
+def test_an_impossible_buffer_is_refused_by_name(buffer: Buffer, message: str) -> None:
+    with pytest.raises(PlanError, match=f"'x'.*{message}"):
+        Instance((buffer,))
+
+
+def test_a_repeated_id_is_refused() -> None:
+    with pytest.raises(PlanError, match="'x' occurs twice"):
+        Instance((Buffer("x", 0, 1, 1), Buffer("x", 0, 1, 1)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(most=20))
+def test_both_fits_of_every_order_are_valid(instance: Instance) -> None:
+    sections = cut(instance)
+    for answer in portfolio.answers(sections, portfolio.conflicts_of(sections)):
+        placement = sections.placement(answer.offsets)
+        assert valid(instance, placement.offsets, placement.peak_bytes)
