@@ -7,6 +7,7 @@ or 10,000 parentheses needs neither a tree nor recursion. What the grammar does 
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,7 +53,7 @@ def parse_formula(text: str) -> Program:
     try:
         result: Program = _parser().parse(text, actions)
     except UnexpectedToken as error:
-        actions.refuse_token(error.token)
+        actions.refuse_token(error.token, error.before)
     except UnexpectedCharacter as error:
         actions.refuse_character(error.offset)
     return result
@@ -86,6 +87,11 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
+def _is_name(text: str) -> bool:
+    """Whether Python reads this name as it stands: it reads ``ﬁ`` as ``fi``, under which no output would be found."""
+    return text.isidentifier() and (text.isascii() or unicodedata.normalize("NFKC", text) == text)
+
+
 @dataclass(slots=True)
 class _Binding:
     node: Node
@@ -115,7 +121,8 @@ class _Actions:
     bindings: dict[str, _Binding] = field(default_factory=dict)
     offsets: dict[Node, int] = field(default_factory=dict)
     names: ValueNames = field(default_factory=ValueNames)
-    last_leaf: Token | None = None
+    first_leaf: Token | None = None
+    """Where the expression of the statement being read begins."""
     ended_bare: bool = False
 
     # ── statements ──
@@ -143,7 +150,7 @@ class _Actions:
     def check_target(self, name: Token) -> None:
         self.refuse_after_bare(name)
         text = name[0]
-        if not text.isidentifier() or text in _PYTHON_ONLY or text in ("True", "False", "None"):
+        if not _is_name(text) or text in _PYTHON_ONLY or text in ("True", "False", "None"):
             self.fail(f"{text!r} cannot be the name of a value", name)
         if text.startswith("_"):
             self.fail("a name that is bound starts with a letter, since it may become an output's name", name)
@@ -151,6 +158,7 @@ class _Actions:
     def set_binding(self, name: str, value: Node) -> None:
         self.names.give(value, name, self.inputs)
         self.bindings[name] = _Binding(value)
+        self.first_leaf = None
 
     def declare(self, name: Token, kind: Token, shape: tuple[Dim, ...] | None = None) -> None:
         self.refuse_after_bare(name)
@@ -178,8 +186,8 @@ class _Actions:
         return value
 
     def bare(self, value: Node) -> None:
-        if self.last_leaf is not None:
-            self.refuse_after_bare(self.last_leaf)
+        if self.first_leaf is not None:
+            self.refuse_after_bare(self.first_leaf)
         self.set_binding("out", value)
         self.ended_bare = True
 
@@ -211,7 +219,8 @@ class _Actions:
         return self.made("neg" if text == "-" else "invert", (value,), sign)
 
     def name(self, token: Token) -> Node:
-        self.last_leaf = token
+        if self.first_leaf is None:
+            self.first_leaf = token
         name = token[0]
         binding = self.bindings.get(name)
         if binding is not None:
@@ -234,15 +243,16 @@ class _Actions:
             self.fail(f"{name!r} cannot be the name of an input: calls use it as an option", token)
         if name in SPELLINGS and name not in self.inputs and self.following(token) != ":":
             self.fail(f"{name} is a function; call it, as in {name}(x)", token)
-        if not name.isidentifier():
-            self.fail(f"{name!r} is not a name", token)
+        if not _is_name(name):
+            self.fail(f"{name!r} is not a name as Python writes them", token)
 
     def following(self, token: Token) -> str:
         """The first character after a token."""
         return self.text[token.end() :][:64].lstrip()[:1]
 
     def number(self, token: Token) -> Node:
-        self.last_leaf = token
+        if self.first_leaf is None:
+            self.first_leaf = token
         return literal(self.number_value(token))
 
     def number_value(self, token: Token) -> int | float:
@@ -269,7 +279,8 @@ class _Actions:
         return _Keyword(name, -number if len(value) > 1 else number)
 
     def call(self, name: Token, *arguments: Node | _Keyword) -> Node:
-        self.last_leaf = name
+        if self.first_leaf is None or self.first_leaf.start() > name.start():
+            self.first_leaf = name
         function = name[0]
         positional = tuple(a for a in arguments if isinstance(a, Node))
         options = [a for a in arguments if isinstance(a, _Keyword)]
@@ -343,7 +354,9 @@ class _Actions:
         line, column = line_and_column(self.text, offset)
         raise FormulaError(message, source=self.text, line=line, column=column, hint=hint)
 
-    def refuse_token(self, token: Token | None) -> NoReturn:
+    def refuse_token(self, token: Token | None, before: Token | None) -> NoReturn:
+        if before is not None and before[0] in _PYTHON_ONLY:
+            self.check_input(before)
         if token is None:
             self.fail_at("the formula ends in the middle of an expression", len(self.text.rstrip("\r\n")))
         if token.lastgroup == "_NEWLINE":

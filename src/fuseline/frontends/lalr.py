@@ -22,11 +22,15 @@ _OPENING, _CLOSING = ("LPAR", "LSQB"), ("RPAR", "RSQB")
 
 
 class UnexpectedToken(Exception):
-    """The text does not go on like this: ``token`` is what stands there, None at the end of the text."""
+    """The text does not go on like this: ``token`` is what stands there, None at the end of the text.
 
-    def __init__(self, token: Token | None) -> None:
+    ``before`` is the token before it, where no rule has taken that one up yet.
+    """
+
+    def __init__(self, token: Token | None, before: Token | None) -> None:
         super().__init__(token)
         self.token = token
+        self.before = before
 
 
 class UnexpectedCharacter(Exception):
@@ -110,7 +114,8 @@ class Parser:
                 if token is None and target == self._end:
                     return values[-1]
             else:
-                raise UnexpectedToken(token)
+                last = values[-1] if values else None
+                raise UnexpectedToken(token, last if isinstance(last, re.Match) else None)
         raise AssertionError("the table has no end")
 
     def _settle(self, state: int, origin: str, lookahead: str) -> int:
