@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -221,6 +224,18 @@ def test_explanations_print_themselves_with_rich(gelu: Explanation) -> None:
     out = io.StringIO()
     Console(file=out, width=80).print(gelu)
     assert "3.288 GB" in out.getvalue()
+
+
+def test_printing_an_explanation_prints_the_report() -> None:
+    script = (
+        "import fuseline as fl\n"
+        f"e = fl.explain({GELU!r})\n"
+        "print(e)\nprint(repr(e))\nassert '<details' in e._repr_html_()\n"
+    )
+    environment = os.environ | {"COLUMNS": "80", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert "981.6 µs" in done.stdout
+    assert done.stdout.splitlines()[-1] == "<Explanation: 11 instructions, bf16, NVIDIA H100 SXM5 80GB>"
 
 
 # ── JSON ──

@@ -155,9 +155,9 @@ class Measured:
         return {**row, "fraction_of_limit": self.fraction_of_limit, "speedup": self.speedup, "note": self.note}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """The four answers about one program on one device."""
+    """The four answers about one program on one device. Printed, it is the report; a notebook shows it as tables."""
 
     graph: Graph
     device: Device
@@ -207,6 +207,12 @@ class Explanation:
             "measured": [row.to_dict() for row in self.measured],
         }
 
+    def __repr__(self) -> str:
+        return f"<Explanation: {len(self.dataflow.instructions)} instructions, {self.dtype}, {self.device.title}>"
+
+    def __str__(self) -> str:
+        return _view().text(self) if _registered else repr(self)
+
     def __rich__(self) -> Any:
         return _view().terminal(self)
 
@@ -218,9 +224,15 @@ class Explanation:
 class View:
     """How explanations are shown: the report room registers one, since this room formats nothing."""
 
-    def __init__(self, terminal: Callable[[Explanation], Any], html: Callable[[Explanation], str]) -> None:
+    def __init__(
+        self,
+        terminal: Callable[[Explanation], Any],
+        html: Callable[[Explanation], str],
+        text: Callable[[Explanation], str],
+    ) -> None:
         self.terminal = terminal
         self.html = html
+        self.text = text
 
 
 _registered: list[View] = []

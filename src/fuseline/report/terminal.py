@@ -55,6 +55,11 @@ def print_document(document: Document) -> None:
     Console(markup=False, highlight=False, emoji=False, soft_wrap=True).print(TerminalView(document))
 
 
+def plain_text(document: Document, width: int) -> str:
+    """The same without styles."""
+    return "\n".join(line.plain for line in _Layout(min(width, MAX_WIDTH), False).document(document))
+
+
 def cut(text: str, width: int) -> str:
     """``text`` in at most ``width`` columns, its end replaced by … where it does not fit."""
     if len(text) <= width and width_of(text) <= width:
