@@ -104,6 +104,13 @@ def test_the_overview_says_what_was_asked_of_it():
     assert "uses model constants and data sheets until it is calibrated" in text
 
 
+def test_near_the_ridge_no_side_is_called_idle():
+    text = printed(print_classification, 80, fl.classify(m=128), "en")
+    assert "both sides must be optimised" in text and "takes longer" not in text
+    text = printed(print_classification, 80, fl.classify(m=4096), "en")
+    assert "both sides" not in text and "even at the peak the arithmetic takes longer" in " ".join(text.split())
+
+
 def test_every_remark_code_has_a_text_in_the_catalogue():
     """The codes that the code makes, collected from its source, against the catalogue."""
     import inspect

@@ -34,6 +34,13 @@ def bound_explained(bound: str, lang: str) -> str:
     return text("roofline.bound.explain_pipe", lang, pipe=bound)
 
 
+def shape_explained(bound: str, lang: str) -> str:
+    """What the bound of a shape says before anybody has measured it."""
+    if bound in BOUNDS:
+        return text(f"roofline.bound.shape_{bound}", lang)
+    return text("roofline.bound.shape_pipe", lang, pipe=bound)
+
+
 def kind_text(kind: str, lang: str) -> str:
     """The kind of a source for people."""
     return text(f"roofline.kind.{kind.replace(' ', '_')}", lang)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from fuseline.report.roofline_notes import (
     convention_text,
     kind_text,
     note_text,
+    shape_explained,
 )
+from fuseline.report.wrapping import NO_BREAK_SPACE, wrap
 from fuseline.roofline.audit import IMPLIED_ROWS, TableAudit
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.tables import TableResult, course_bounds
@@ -62,14 +65,14 @@ def print_classification(found: Classification, console: Console, lang: str | No
         _heading("errors", console, language)
         for error in found.errors:
             name = f" ({error.name})" if error.name else ""
-            console.print(text("roofline.bad_row", language, line=error.line or "–", name=name, message=error.message))
-        console.print(text("roofline.bad_rows", language, count=len(found.errors)))
+            _say(console, text("roofline.bad_row", language, line=error.line or "–", name=name, message=error.message))
+        _say(console, text("roofline.bad_rows", language, count=len(found.errors)))
     _print_cautions(console, language)
 
 
 def _print_overview(found: Classification, console: Console, lang: str) -> None:
     """The answer to a call without arguments: calibration, the six shapes, their sources, and what to do next."""
-    console.print(text("roofline.title_overview", lang), style="bold")
+    _say(console, text("roofline.title_overview", lang), style="bold")
     rows = found.tables[0].rows
     _heading("calibration", console, lang)
     for row in rows:
@@ -77,23 +80,23 @@ def _print_overview(found: Classification, console: Console, lang: str) -> None:
     _heading("six", console, lang)
     console.print(_rows_table(rows, console.width, lang))
     _print_peaks(rows, console, lang)
-    console.print(_rule_text(found, rows, lang))
+    _say(console, _rule_text(found, rows, lang))
     _heading("sources", console, lang)
     for row in rows:
         says = f" {text('roofline.column.says', lang)}: {bound_text(row.row.says, lang)}" if row.row.says else ""
         quoted = f" ({row.row.says_text})" if row.row.says_text else ""
         rates = ", ".join(_rate_of(row, side) for side in ("compute", "memory"))
-        console.print(f"{row.row.name}: {rates}. {row.row.source}.{says}{quoted}")
+        _say(console, f"{row.row.name}: {rates}. {row.row.source}.{says}{quoted}")
     if rows[0].device is not None:
         bounds = course_bounds([row.row for row in rows], rows[0].device)
         listed = text("roofline.separator", lang).join(bound_text(bound, lang) for bound in bounds)
-        console.print(text("roofline.course_reads", lang, list=listed))
-    console.print(_agreement(found.tables[0], lang))
+        _say(console, text("roofline.course_reads", lang, list=listed))
+    _say(console, _agreement(found.tables[0], lang))
     _print_audits(found.tables[0], console, lang)
     _print_remarks(rows, console, lang)
     _heading("next", console, lang)
     for key in ("table", "shape", "csv", "chart"):
-        console.print(text(f"roofline.next.{key}", lang))
+        _say(console, text(f"roofline.next.{key}", lang))
     _print_cautions(console, lang)
 
 
@@ -104,16 +107,16 @@ def _print_table(table: TableResult, found: Classification, console: Console, la
         title = text("roofline.title_row", lang, name=row.row.name, device=device)
     else:
         title = text("roofline.title_table", lang, name=table.name, count=len(table.rows))
-    console.print(title, style="bold")
+    _say(console, title, style="bold")
     if not table.rows:
         return
     console.print(_rows_table(table.rows, console.width, lang))
     _print_peaks(table.rows, console, lang)
     if table.name == "row":
-        console.print(bound_explained(table.rows[0].bound, lang))
-    console.print(_rule_text(found, table.rows, lang))
+        _say(console, bound_explained(table.rows[0].bound, lang))
+    _say(console, _rule_text(found, table.rows, lang))
     if any(row.row.says for row in table.rows):
-        console.print(_agreement(table, lang))
+        _say(console, _agreement(table, lang))
     if table.name == "row":
         _print_row_audit(table.rows[0], console, lang)
     _print_audits(table, console, lang)
@@ -206,7 +209,7 @@ def _print_peaks(rows: Iterable[RowResult], console: Console, lang: str) -> None
             text("roofline.peak", lang, pipe=label, value=str(peak), kind=kind_text(peak.source.kind, lang))
             for label, peak in peaks.items()
         ]
-        console.print(text("roofline.peaks", lang, list=f"{device}: {text('roofline.separator', lang).join(parts)}"))
+        _say(console, text("roofline.peaks", lang, list=f"{device}: {text('roofline.separator', lang).join(parts)}"))
 
 
 def _rule_text(found: Classification, rows: Iterable[RowResult], lang: str) -> str:
@@ -258,13 +261,13 @@ def _print_calibration(row: RowResult, console: Console, lang: str) -> None:
         q, k = row.row.sizes["m"], row.row.sizes["n"]
         share = 1 - (q - 1) / (2 * k)
         values |= {"q": str(q), "k": str(k), "share": format_percent(share)}
-    console.print(text(f"roofline.calibration.{kind}", lang, **values))
+    _say(console, text(f"roofline.calibration.{kind}", lang, **values))
 
 
 def _print_row_audit(row: RowResult, console: Console, lang: str) -> None:
     if not row.audit:
         return
-    console.print(text("roofline.audit.heading_row", lang), style="bold")
+    _say(console, text("roofline.audit.heading_row", lang), style="bold")
     for line in row.audit:
         mark = text("roofline.audit.reproduces", lang) if line.reproduces else ""
         values = {
@@ -274,7 +277,7 @@ def _print_row_audit(row: RowResult, console: Console, lang: str) -> None:
             "mark": mark,
             "bound": bound_text(line.bound, lang),
         }
-        console.print(text("roofline.audit.line", lang, **values))
+        _say(console, text("roofline.audit.line", lang, **values))
 
 
 def _print_audits(table: TableResult, console: Console, lang: str) -> None:
@@ -282,8 +285,8 @@ def _print_audits(table: TableResult, console: Console, lang: str) -> None:
         return
     _heading("audit", console, lang)
     for found in table.audits:
-        console.print(_audit_text(found, lang))
-    console.print(text("roofline.audit.conventions_note", lang))
+        _say(console, _audit_text(found, lang))
+    _say(console, text("roofline.audit.conventions_note", lang))
 
 
 def _audit_text(found: TableAudit, lang: str) -> str:
@@ -319,10 +322,10 @@ def _print_remarks(rows: Iterable[RowResult], console: Console, lang: str) -> No
     for sentences in by_code.values():
         entries = list(sentences.items())
         for sentence, names in entries[:_ALIKE]:
-            console.print(sentence if len(rows) == 1 else f"{_some(names, lang)}: {sentence}")
+            _say(console, sentence if len(rows) == 1 else f"{_some(names, lang)}: {sentence}")
         others = [name for _, names in entries[_ALIKE:] for name in names]
         if others:
-            console.print(text("roofline.more_alike", lang, names=_some(others, lang)))
+            _say(console, text("roofline.more_alike", lang, names=_some(others, lang)))
 
 
 def _some(names: list[str], lang: str) -> str:
@@ -339,9 +342,9 @@ def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
 
     found = shape.analysis
     title = text("roofline.title_shape", lang, name=shape.name, dtype=found.cost.dtype, device=found.device.name)
-    console.print(title, style="bold")
+    _say(console, title, style="bold")
     if found.bounds.size != 1:
-        console.print(_several(shape, lang))
+        _say(console, _several(shape, lang))
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
@@ -349,9 +352,10 @@ def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
     for label, value in _shape_lines(shape, lang):
         table.add_row(text(f"roofline.shape.{label}", lang), value)
     console.print(table)
-    console.print(bound_explained(found.bound, lang) if found.pipes else "")
+    if not found.near_ridge.all():
+        _say(console, shape_explained(found.bound, lang))
     for note in found.notes:
-        console.print(note_text(note, lang))
+        _say(console, note_text(note, lang))
 
 
 def _several(shape: ShapeResult, lang: str) -> str:
@@ -431,9 +435,20 @@ def _estimate(shape: ShapeResult, lang: str) -> str:
 def _print_cautions(console: Console, lang: str) -> None:
     _heading("cautions", console, lang)
     for key in ("ridge", "predict"):
-        console.print(text(f"roofline.caution.{key}", lang))
+        _say(console, text(f"roofline.caution.{key}", lang))
+
+
+_UNITS = re.compile(r"(?<=\d) (?=%|[kMGTPmnµ]?(?:B/s|B|FLOPS|OPS|FLOP/B|FLOP|OP|s|TFLOPS)(?![A-Za-z]))")
+
+
+def _say(console: Console, sentence: str, style: str = "") -> None:
+    """Prints prose in lines of the console's width, no number torn from its unit."""
+    from rich.text import Text
+
+    for line in wrap(_UNITS.sub(NO_BREAK_SPACE, sentence), console.width) or [""]:
+        console.print(Text(line, style=style), soft_wrap=True)
 
 
 def _heading(key: str, console: Console, lang: str) -> None:
     console.print()
-    console.print(text(f"roofline.heading.{key}", lang), style="bold")
+    _say(console, text(f"roofline.heading.{key}", lang), style="bold")

@@ -191,7 +191,7 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
         source=cell.get("source", f"{path}, line {line}"),
         says=cell.get("says", ""),
         says_text=cell.get("says_text", ""),
-        notes=(Note("of-source", {"text": cell["note"]}),) if "note" in cell else (),
+        notes=_remark(cell.get("note", "")),
         line=line,
     )
     achieved = dict(_rates(cell, row))
@@ -199,6 +199,13 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
         raise UnitError("nothing to classify: give tflops and gbps, or a shape with latency_us")
     row.cost()
     return with_achieved(row, achieved)
+
+
+def _remark(text: str) -> tuple[Note, ...]:
+    """A row's own remark: a text of its source, or after ``@`` the code of one that the catalogues know."""
+    if not text:
+        return ()
+    return (Note(text[1:]),) if text.startswith("@row-") else (Note("of-source", {"text": text}),)
 
 
 def with_achieved(row: Row, achieved: Mapping[str, Quantity]) -> Row:
