@@ -48,14 +48,14 @@ def _check_dtype(d: DType) -> None:
 class _Legalizer:
     """``carried`` maps nodes to values in computation dtypes (16-bit floats as float32).
 
-    ``rounded`` has the stored form of those 16-bit values that the program rounds itself.
+    ``unwidened`` has, for each value that was widened from 16 bits, the 16-bit value: rounding it again is that.
     """
 
     def __init__(self, native_half: bool, library: frozenset[str]) -> None:
         self.native_half = native_half
         self.library = library
         self.carried: dict[Node, Expr] = {}
-        self.rounded: dict[Node, Expr] = {}
+        self.unwidened: dict[tuple[Node, DType], Expr] = {}
 
     def value(self, node: Node) -> Expr:
         """The carried value of an operand."""
@@ -76,8 +76,6 @@ class _Legalizer:
         """The value as its own dtype, rounded where that is narrower than what it was computed in."""
         if node.is_source:
             return Expr(node)
-        if node in self.rounded:
-            return self.rounded[node]
         value = self.value(node)
         return self.narrowed(value, node.dtype) if node.dtype.is_storage_float else value
 
@@ -101,8 +99,6 @@ class _Legalizer:
 
     def _add_stored(self, node: Node, value: Expr) -> None:
         _check_dtype(node.dtype)
-        if node.dtype.is_storage_float:
-            self.rounded[node] = value
         self.carried[node] = self.widened(value)
 
     def _operation(self, node: Node) -> Expr:
@@ -126,6 +122,9 @@ class _Legalizer:
 
     def narrowed(self, x: Expr, target: DType) -> Expr:
         """Rounded to a 16-bit float, as that dtype."""
+        known = self.unwidened.get((x.node, target))
+        if known is not None:
+            return known
         if target is BF16:
             return float32_to_bfloat16_bits(self.convert(x, F32)).bitcast(BF16)
         single = round_to_odd_float32(x) if x.dtype is F64 else self.convert(x, F32)
@@ -136,10 +135,13 @@ class _Legalizer:
     def widened(self, x: Expr) -> Expr:
         """A 16-bit float as float32; anything else unchanged."""
         if x.dtype is BF16:
-            return (x.bitcast(U16).cast(U32) << 16).bitcast(F32)
-        if x.dtype is F16:
-            return x.cast(F32) if self.native_half else float16_bits_to_float32(x.bitcast(U16))
-        return x
+            wide = (x.bitcast(U16).cast(U32) << 16).bitcast(F32)
+        elif x.dtype is F16:
+            wide = x.cast(F32) if self.native_half else float16_bits_to_float32(x.bitcast(U16))
+        else:
+            return x
+        self.unwidened[wide.node, x.dtype] = x
+        return wide
 
 
 # ── 16-bit floats by integer operations ──────────────────────────────────────────────────────────────────────────────
