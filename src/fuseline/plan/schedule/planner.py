@@ -1,0 +1,69 @@
+"""The one entry: the order of least memory by the best of all methods, with a bound and whether it is proven least."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from fuseline.plan.schedule.beam import beam_order
+from fuseline.plan.schedule.downsets import least_memory_order
+from fuseline.plan.schedule.greedy import ORDERS
+from fuseline.plan.schedule.problem import ScheduleProblem, footprint_bound, peak_of
+
+DEFAULT_TIME_LIMIT_S = 10.0
+_EXACT_OPERATIONS = 2_000
+_EXACT_STATES = 30_000
+_BEAM_OPERATIONS = 3_000
+_BEAM_WIDTHS = (8, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An order of operations, the bytes alive at its fullest step, and a number that no order can go below."""
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    lower_bound_bytes: int
+    method: str
+    peaks: tuple[tuple[str, int], ...]
+
+    @property
+    def optimal(self) -> bool:
+        return self.peak_bytes == self.lower_bound_bytes
+
+
+def order_for_least_memory(problem: ScheduleProblem, *, time_limit_s: float = DEFAULT_TIME_LIMIT_S) -> Schedule:
+    """The best order found: greedy orders, then exact search where the graph is narrow enough, else beam search.
+
+    Program order wins ties, so that nothing moves without a gain. Deterministic unless the time limit stops the beam.
+    """
+    deadline = time.perf_counter() + time_limit_s
+    bound = footprint_bound(problem)
+    best: list[int] = []
+    best_peak, method = 1 << 62, ""
+    peaks: list[tuple[str, int]] = []
+
+    def take(name: str, order: list[int]) -> None:
+        nonlocal best, best_peak, method
+        peak = peak_of(problem, order)
+        peaks.append((name, peak))
+        if peak < best_peak:
+            best, best_peak, method = order, peak, name
+
+    for name, rule in ORDERS.items():
+        take(name, rule(problem))
+        if best_peak == bound:
+            break
+    if best_peak > bound and problem.operation_count <= _EXACT_OPERATIONS:
+        order, complete = least_memory_order(problem, _EXACT_STATES, best_peak)
+        if order is not None:
+            take("exact over downsets", order)
+        if complete:
+            bound = best_peak
+    if best_peak > bound and problem.operation_count <= _BEAM_OPERATIONS:
+        for width in _BEAM_WIDTHS:
+            order = beam_order(problem, width, deadline)
+            if order is None:
+                break
+            take(f"beam of {width}", order)
+    return Schedule(tuple(best), best_peak, bound, method, tuple(peaks))

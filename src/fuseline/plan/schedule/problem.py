@@ -1,0 +1,206 @@
+"""What a schedule is about: operations, the values they read and make, and how much is alive while each one runs.
+
+The memory model keeps the allocations and the frees of one step apart: while an operation runs, its operands and its
+results are alive together; what it read last is freed after it. A result that takes the storage of an operand dying
+there (*in place*) counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fuseline.errors import PlanError
+
+MAX_OPERATIONS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Value:
+    """``size_bytes`` of storage made by operation ``producer`` (-1: there from the start) and read by ``readers``.
+
+    ``kept`` storage lives to the end (an output, or an input that the caller still owns). A value stands for a whole
+    storage: views of it are the same value, their readers are its readers.
+    """
+
+    size_bytes: int
+    producer: int
+    readers: tuple[int, ...] = ()
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class ScheduleProblem:
+    """``operation_count`` operations (0, 1, …), their values, and what else constrains or helps an order.
+
+    ``after`` holds further pairs (first, second). ``in_place`` holds ``(operation, result, operand)`` triples of
+    value indices that may share storage where the operation is the operand's last reader; ``workspace_bytes`` is
+    scratch by operation.
+
+    Raises:
+        PlanError: an index out of range, a negative size, or a cycle; the message names the operations.
+    """
+
+    operation_count: int
+    values: tuple[Value, ...]
+    after: tuple[tuple[int, int], ...] = ()
+    in_place: tuple[tuple[int, int, int], ...] = ()
+    workspace_bytes: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    reads: list[list[int]] = field(init=False, repr=False, compare=False)
+    makes: list[list[int]] = field(init=False, repr=False, compare=False)
+    before: list[list[int]] = field(init=False, repr=False, compare=False)
+    following: list[list[int]] = field(init=False, repr=False, compare=False)
+    reuses: list[list[tuple[int, int]]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        n = self.operation_count
+        if not 0 <= n <= MAX_OPERATIONS:
+            raise PlanError(f"{n:,} operations; a schedule has 0 to {MAX_OPERATIONS:,}")
+        reads: list[list[int]] = [[] for _ in range(n)]
+        makes: list[list[int]] = [[] for _ in range(n)]
+        edges: list[set[int]] = [set() for _ in range(n)]
+        for v, value in enumerate(self.values):
+            self._check_value(v, value)
+            if value.producer >= 0:
+                makes[value.producer].append(v)
+            for reader in dict.fromkeys(value.readers):
+                reads[reader].append(v)
+                if value.producer >= 0:
+                    edges[value.producer].add(reader)
+        for first, second in self.after:
+            if not (0 <= first < n and 0 <= second < n):
+                raise PlanError(f"the constraint {first} before {second} names an operation outside 0..{n - 1}")
+            edges[first].add(second)
+        reuses: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+        for operation, result, operand in self.in_place:
+            if self.values[result].producer != operation or operation not in self.values[operand].readers:
+                raise PlanError(f"operation {operation} neither makes value {result} nor reads value {operand}")
+            reuses[operation].append((result, operand))
+        following = [sorted(e) for e in edges]
+        before: list[list[int]] = [[] for _ in range(n)]
+        for first, seconds in enumerate(following):
+            for second in seconds:
+                before[second].append(first)
+        for name, table in (("reads", reads), ("makes", makes), ("before", before), ("following", following)):
+            object.__setattr__(self, name, table)
+        object.__setattr__(self, "reuses", reuses)
+        self._check_acyclic()
+
+    def _check_value(self, v: int, value: Value) -> None:
+        if value.size_bytes < 0:
+            raise PlanError(f"value {v}: its size is negative ({value.size_bytes})")
+        for operation in (*value.readers, value.producer):
+            if not -1 <= operation < self.operation_count or (operation == -1 and operation in value.readers):
+                raise PlanError(f"value {v} names operation {operation} of {self.operation_count}")
+
+    def _check_acyclic(self) -> None:
+        order = self.ready_order()
+        if len(order) < self.operation_count:
+            left = sorted(set(range(self.operation_count)) - set(order))
+            raise PlanError(f"the graph has a cycle through {', '.join(map(self.name, left[:5]))}")
+
+    def name(self, operation: int) -> str:
+        """The name of an operation in messages."""
+        return self.names[operation] if operation < len(self.names) else f"operation {operation}"
+
+    def ready_order(self) -> list[int]:
+        """The order that always runs the ready operation of the smallest index; shorter where there is a cycle."""
+        import heapq
+
+        waiting = [len(b) for b in self.before]
+        ready = [u for u, count in enumerate(waiting) if count == 0]
+        order = []
+        while ready:
+            u = heapq.heappop(ready)
+            order.append(u)
+            for w in self.following[u]:
+                waiting[w] -= 1
+                if waiting[w] == 0:
+                    heapq.heappush(ready, w)
+        return order
+
+    @classmethod
+    def from_edges(cls, edges: Iterable[tuple[str, str, int]]) -> ScheduleProblem:
+        """One value an edge ``(source, destination, size)``; a size of 0 is a mere constraint. Operations in name
+        order of appearance.
+        """
+        edges = list(edges)
+        names = tuple(dict.fromkeys(name for source, target, _ in edges for name in (source, target)))
+        index = {name: i for i, name in enumerate(names)}
+        return cls(
+            operation_count=len(names),
+            values=tuple(Value(size, index[a], (index[b],)) for a, b, size in edges if size),
+            after=tuple((index[a], index[b]) for a, b, size in edges if not size),
+            names=names,
+        )
+
+
+class Meter:
+    """The memory of a partial schedule: ``live_bytes`` now, ``peak_bytes`` so far."""
+
+    def __init__(self, problem: ScheduleProblem) -> None:
+        self._problem = problem
+        self._left = [len(dict.fromkeys(v.readers)) for v in problem.values]
+        self._extra = problem.workspace_bytes or (0,) * problem.operation_count
+        self.live_bytes = sum(v.size_bytes for v in problem.values if v.producer < 0 and (v.kept or v.readers))
+        self.peak_bytes = self.live_bytes
+
+    def effect(self, u: int) -> tuple[int, int]:
+        """What running ``u`` now would add: (while it runs, after it)."""
+        p, left = self._problem, self._left
+        made = sum(p.values[v].size_bytes for v in p.makes[u])
+        dying = {v for v in p.reads[u] if left[v] == 1 and not p.values[v].kept}
+        freed = sum(p.values[v].size_bytes for v in dying)
+        unread = sum(p.values[v].size_bytes for v in p.makes[u] if left[v] == 0 and not p.values[v].kept)
+        shared = 0
+        if p.reuses[u]:
+            taken: set[int] = set()
+            for result, operand in p.reuses[u]:
+                if operand in dying and operand not in taken and result not in taken:
+                    taken |= {operand, result}
+                    shared += min(p.values[result].size_bytes, p.values[operand].size_bytes)
+        return made - shared + self._extra[u], made - freed - unread
+
+    def run(self, u: int) -> None:
+        """Run ``u``."""
+        during, after = self.effect(u)
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes + during)
+        self.live_bytes += after
+        for v in self._problem.reads[u]:
+            self._left[v] -= 1
+
+
+def peak_of(problem: ScheduleProblem, order: Sequence[int]) -> int:
+    """The largest number of bytes alive while ``order`` runs.
+
+    Raises:
+        PlanError: ``order`` is not a schedule: an operation twice, missing, or before one it needs.
+    """
+    seen = [False] * problem.operation_count
+    meter = Meter(problem)
+    for u in order:
+        if seen[u] or not all(seen[b] for b in problem.before[u]):
+            raise PlanError(f"not a schedule: {problem.name(u)} runs twice or before an operation that it needs")
+        seen[u] = True
+        meter.run(u)
+    if len(order) != problem.operation_count:
+        raise PlanError(f"not a schedule: {len(order)} of {problem.operation_count} operations")
+    return meter.peak_bytes
+
+
+def footprint_bound(problem: ScheduleProblem) -> int:
+    """Bytes that some operation needs by itself in every order: what it reads and makes, and what is kept from the
+    start.
+    """
+    from_start = sum(v.size_bytes for v in problem.values if v.producer < 0 and v.kept)
+    extra = problem.workspace_bytes or (0,) * problem.operation_count
+    most = from_start
+    for u in range(problem.operation_count):
+        held = {v for v in problem.reads[u] if not (problem.values[v].producer < 0 and problem.values[v].kept)}
+        shared = sum(
+            min(problem.values[r].size_bytes, problem.values[o].size_bytes) for r, o in dict(problem.reuses[u]).items()
+        )
+        made = sum(problem.values[v].size_bytes for v in problem.makes[u])
+        most = max(most, from_start + sum(problem.values[v].size_bytes for v in held) + made - shared + extra[u])
+    return most
