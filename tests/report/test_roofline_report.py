@@ -159,6 +159,21 @@ def test_a_picture_is_1200_by_800(tmp_path, kind):
     assert struct.unpack(">II", header[16:24]) == (1200, 800)
 
 
+def test_a_png_never_shows_boxes_for_characters_without_a_font(tmp_path, monkeypatch):
+    assert charts._font_has("Roofline")
+    assert not charts._font_has("\U0010fffd\U0010fffc")
+    drawn = []
+    monkeypatch.setattr(charts, "_font_has", lambda sample: False)
+    monkeypatch.setattr(charts, "roofline_chart", lambda found, also, lang: drawn.append(lang) or _Unwritten())
+    assert charts.draw(fl.classify(), tmp_path / "chart.png", lang="zh") == "en" == drawn[0]
+    assert charts.draw(fl.classify(), tmp_path / "chart.svg", lang="zh") == "zh" == drawn[1]
+
+
+class _Unwritten:
+    def save(self, path, **options):
+        """Stands for a chart that nobody looks at."""
+
+
 def test_vector_pictures_hold_names_axes_and_ridge_points(tmp_path):
     path = tmp_path / "chart.svg"
     charts.draw(fl.classify(table="course"), path, lang="en")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -201,6 +202,9 @@ def _print_text(found: Any, language: str) -> None:
 
 
 def _draw(found: Any, path: str, kind: str, devices: list[Any], language: str) -> None:
+    from fuseline.report.catalogue import text
     from fuseline.report.roofline_charts import draw
 
-    draw(found, path, kind, devices, language)
+    drawn = draw(found, path, kind, devices, language)
+    if drawn != language:
+        print(text("roofline.chart.no_font", language), file=sys.stderr)

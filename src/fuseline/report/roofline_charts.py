@@ -27,6 +27,11 @@ from fuseline.report.roofline_geometry import (
 from fuseline.report.roofline_notes import bound_text
 from fuseline.units import format_number
 
+_SAMPLE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24">'
+    '<text x="2" y="18" font-size="16" font-family="sans-serif">{character}</text></svg>'
+)
+
 WIDTH, HEIGHT = 1200, 800
 PLOT = (WIDTH - 222.0, HEIGHT - 117.0)
 """Pixels of the whole picture, and about those of the plot inside its axes, title and legend."""
@@ -53,10 +58,11 @@ def draw(
     kind: str = "roofline",
     also: Iterable[Device] = (),
     lang: str | None = None,
-) -> None:
+) -> str:
     """Writes the chart of ``found`` to ``path`` (``.svg``, ``.png`` or ``.html``) in the language asked for.
 
-    ``also`` are further machines whose roofs are drawn. Raises ``UnsupportedError`` for another ending or a missing
+    ``also`` are further machines whose roofs are drawn. Returns the language of the picture: English where a PNG was
+    asked for in a language that no font of this machine has. Raises ``UnsupportedError`` for another ending or a missing
     package, ``UnknownNameError`` for an unknown kind of chart.
     """
     ending = Path(path).suffix.lower()
@@ -70,6 +76,8 @@ def draw(
     except ImportError as error:
         raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"') from error
     language = resolve_language(lang)
+    if ending == ".png" and language != "en" and not _font_has(text("roofline.chart.roofline_title", language)):
+        language = "en"
     chart = roofline_chart(found, list(also), language) if kind == "roofline" else ratios_chart(found, language)
     if ending == ".html":
         chart.save(str(path), inline=True)
@@ -77,6 +85,15 @@ def draw(
         chart.save(str(path), scale_factor=1)
     else:
         chart.save(str(path))
+    return language
+
+
+def _font_has(sample: str) -> bool:
+    """Whether this machine's fonts have the characters of ``sample``: two that are missing look alike."""
+    import vl_convert
+
+    pictures = [vl_convert.svg_to_png(_SAMPLE.format(character=character)) for character in sample[:2]]
+    return pictures[0] != pictures[1]
 
 
 # ------------------------------------------------------------------------------------------------------- the roofline
