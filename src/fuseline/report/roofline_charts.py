@@ -62,8 +62,8 @@ def draw(
     """Writes the chart of ``found`` to ``path`` (``.svg``, ``.png`` or ``.html``) in the language asked for.
 
     ``also`` are further machines whose roofs are drawn. Returns the language of the picture: English where a PNG was
-    asked for in a language that no font of this machine has. Raises ``UnsupportedError`` for another ending or a missing
-    package, ``UnknownNameError`` for an unknown kind of chart.
+    asked for in a language that no font of this machine has. Raises ``UnsupportedError`` for another ending or a
+    missing package, ``UnknownNameError`` for an unknown kind of chart.
     """
     ending = Path(path).suffix.lower()
     if ending not in FORMATS:
