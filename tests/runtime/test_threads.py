@@ -126,6 +126,22 @@ def test_many_threads_may_ask_for_the_first_compilation_together() -> None:
     assert all(same_bits(r, (x + np.float32(3)) * x - np.float32(0.125)) for r in results)
 
 
+def test_a_process_may_end_right_after_a_large_call() -> None:
+    code = """
+import numpy as np
+from fuseline.api.kernel import compile
+from fuseline.runtime import threads
+x = np.ones(1 << 18, np.float32)
+with threads.limit(4):
+    for _ in range(5):
+        y = compile("out = x*2 + 1")(x)
+assert y[0] == y[-1] == 3
+"""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 # ── forks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

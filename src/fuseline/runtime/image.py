@@ -77,6 +77,15 @@ class LoadedImage:
         _make_executable(self.address, self.size_bytes)
         self.exports = {name: self.address + offset for name, offset in image.exports.items()}
 
+    def keep(self) -> None:
+        """Never return the memory, also when the interpreter ends: threads that it does not know run in it."""
+        immortal(self._memory)
+
+
+def immortal(value: object) -> None:
+    """Take a reference that nobody gives back."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
 
 _APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
 _MAP_JIT = 0x0800  # <sys/mman.h> of macOS; Python's mmap module does not name it

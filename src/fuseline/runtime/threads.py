@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..errors import LimitError
 from . import native
+from .image import immortal
 from .locks import Lock
 
 THREAD_LIMIT = 1024
@@ -117,6 +118,7 @@ class Pool:
         self.worker_count = 0
         self._lock = Lock()
         self._memory = ctypes.create_string_buffer(3 * 128 + 3 * 8 + 64)
+        immortal(self._memory)  # workers look at it until the process is gone
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
         libc = ctypes.CDLL(None)
         libc.pthread_mutex_init(ctypes.c_void_p(self.address), None)

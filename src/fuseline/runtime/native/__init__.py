@@ -43,7 +43,9 @@ def load_cached(
 @functools.cache
 def _support() -> LoadedImage:
     target = host.host_target()
-    return load_cached(("support",), target, lambda: text(target), clean_up=True)
+    loaded = load_cached(("support",), target, lambda: text(target), clean_up=True)
+    loaded.keep()
+    return loaded
 
 
 def support() -> LoadedImage:
