@@ -56,6 +56,11 @@ def test_a_chain_is_told_from_a_wide_graph() -> None:
     assert "graph_is_wide" in wide and "graph_is_a_chain" not in wide
 
 
+def test_a_graph_that_is_neither_chain_nor_wide_is_called_narrow() -> None:
+    assert "graph_is_narrow" in of(explain("a = x*2; b = y*3; c = z*4"))
+    assert not any(k.startswith("graph_is") for k in of(explain("x + y")))
+
+
 def test_reductions_limit_the_parallelism_over_elements() -> None:
     assert "parallel_over_elements" in of(explain(GELU))
     found = of(explain(SOFTMAX))
@@ -94,10 +99,13 @@ def test_functions_are_weighed_against_the_bytes() -> None:
     assert "functions_hide_behind_memory" in of(explain("silu(x)"))
     assert "functions_outweigh_memory" in of(explain("sin(x)*cos(x)*tan(x)*exp(x)*log(x)*tanh(x)*erf(x)"))
     assert not any(k.startswith("functions") for k in of(explain(POLYNOMIAL)))
+    assert not any(k.startswith("functions") for k in of(explain("i32(x) // i32(y)")))
+    assert "functions_expand" in of(explain("silu(x)", shape=(8,)))
 
 
 def test_one_instruction_has_nothing_to_fuse_or_plan() -> None:
     found = of(explain("x + y"))
+    assert "decode_is_launches" not in found
     assert "fusion_saves_nothing" in found and "reuse_saves_nothing" in found
     assert not {"fusion_saves", "order_saves", "planning_saves_no_traffic", "eager_and_compiled"} & found
 
@@ -170,7 +178,11 @@ def cases() -> Iterator[list[Remark]]:
             for machine in (device("h100-sxm"), bare):
                 e = explain(program, shape=shape, device=machine)
                 yield [*dataflow_remarks(e), *traffic_remarks(e), *memory_remarks(e)]
-    for program in ("y = x*x*w; s = sum(y, 0); t = sum(y*s, 1)", "; ".join(f"y{i} = a{i}*b{i}" for i in range(16))):
+    for program in (
+        "a = x*2; b = y*3; c = z*4",
+        "y = x*x*w; s = sum(y, 0); t = sum(y*s, 1)",
+        "; ".join(f"y{i} = a{i}*b{i}" for i in range(16)),
+    ):
         several = explain(program)
         yield [*dataflow_remarks(several), *traffic_remarks(several)]
     for libm in (100, 240, 310):

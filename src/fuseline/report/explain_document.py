@@ -59,7 +59,7 @@ Formatter = Callable[[Any], str]
 def explain_document(e: Explanation, lang: str | None = None) -> Document:
     """The report on a program; the fourth section is there where something was measured."""
     language = resolve_language(lang)
-    facts = {"count": number(len(e.dataflow.instructions)), "dtype": e.dtype, "shape": arrays_text(e)}
+    facts = {"count": number(len(e.dataflow.instructions)), "dtype": _input_dtypes(e), "shape": arrays_text(e)}
     sections = [_dataflow(e, language), _traffic(e, language), _memory(e, language)]
     if e.measured:
         title = text("explain.section.measured", language)
@@ -75,6 +75,11 @@ def bench_document(graph: Graph, rows: Sequence[Measured], source: str, lang: st
     section = Section(section.title, (*program, *section.blocks))
     title = text("explain.bench_title", language, count=number(len(graph.nodes)))
     return Document(title, (section,), language)
+
+
+def _input_dtypes(e: Explanation) -> str:
+    """The dtypes of the arrays that are read, each once."""
+    return ", ".join(dict.fromkeys(n.dtype.name for n in e.graph.inputs)) or e.dtype
 
 
 def arrays_text(e: Explanation) -> str:

@@ -82,8 +82,7 @@ def dataflow_remarks(e: Explanation) -> list[Remark]:
         return [_remark("computes_nothing")]
     facts = {"elements": number(e.traffic.result_elements), "count": number(count), "depth": number(flow.depth)}
     facts |= {"widest": number(flow.widest_level), "average": format_number(count / flow.depth, 3)}
-    wide = count / flow.depth >= WIDE_GRAPH
-    found = [_remark("graph_is_wide" if wide else "graph_is_a_chain", **facts)]
+    found = [] if count == 1 else [_remark(_form(count, flow.depth), **facts)]
     reductions = dict.fromkeys(n.op for n in e.graph.nodes if OPERATIONS[n.op].index_rule == "reduction")
     if reductions:
         found.insert(0, _remark("parallel_over_rows", names=tuple(reductions), elements=facts["elements"]))
@@ -95,15 +94,22 @@ def dataflow_remarks(e: Explanation) -> list[Remark]:
     return found
 
 
+def _form(count: int, depth: int) -> str:
+    """Whether a graph is mostly one chain, wide, or neither."""
+    if count / depth >= WIDE_GRAPH:
+        return "graph_is_wide"
+    return "graph_is_a_chain" if 2 * depth >= count else "graph_is_narrow"
+
+
 def shown_name(graph: Graph, position: int) -> str:
     """How reports call an instruction's value: its name, or ``%3`` where the source gives none."""
     return graph.names.get(graph.nodes[position]) or f"%{position}"
 
 
 def called_functions(graph: Graph) -> tuple[str, ...]:
-    """The operations of a graph that no machine has an instruction for."""
-    elementwise = [n.op for n in graph.nodes if OPERATIONS[n.op].index_rule == "elementwise"]
-    return tuple(op for op in dict.fromkeys(elementwise) if not OPERATIONS[op].primitive)
+    """The elementwise operations on floats that no machine has an instruction for."""
+    floats = [n for n in graph.nodes if OPERATIONS[n.op].index_rule == "elementwise" and n.dtype.is_float]
+    return tuple(dict.fromkeys(n.op for n in floats if not OPERATIONS[n.op].primitive))
 
 
 # ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +185,7 @@ def _decode(e: Explanation) -> list[Remark]:
         return []
     rows = e.shape[0]
     declared = any(n.tensor.shape != e.shape for n in e.graph.inputs)
-    if rows < 2 or declared:
+    if rows < 2 or declared or t.unfused.kernels <= t.fused.kernels:
         return []
     row_bytes = t.fused.bytes / rows
     row_time = row_bytes / t.bandwidth.value
@@ -196,7 +202,7 @@ def _functions(e: Explanation) -> list[Remark]:
     if not called_functions(e.graph):
         return []
     facts = {"count": number(len(e.graph.nodes)), "primitives": number(t.primitive_instructions)}
-    if t.vector_peak is None:
+    if t.vector_peak is None or t.bound == "latency":
         return [_remark("functions_expand", **facts)]
     time = 2 * t.primitive_instructions * t.result_elements / t.vector_peak.value
     facts |= {"time": format_time(time), "memory": format_time(t.fused.bandwidth_time_s)}
