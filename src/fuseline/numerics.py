@@ -340,7 +340,7 @@ def tree_sum(x: Array, axes: tuple[int, ...], result: np.dtype[Any]) -> Array:
     while len(level) > 1:
         paired = len(level) // 2 * 2
         level = np.concatenate([level[0:paired:2] + level[1:paired:2], level[paired:]])
-    return level[0].reshape(out_shape)
+    return np.reshape(level[0], out_shape)
 
 
 def fold_axes(function: Callable[[Array, Array], Array], x: Array, axes: tuple[int, ...]) -> Array:
