@@ -29,6 +29,13 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + mp.exp(-x))
 
 
+def _complement(x: Any) -> Any:
+    """erfc; far out by its leading term, because mpmath cannot count the terms of its series there."""
+    if abs(x) < 1e5:
+        return mp.erfc(x)
+    return mp.mpf(2) if x < 0 else mp.exp(-x * x) / (x * mp.sqrt(mp.pi))
+
+
 def _gelu_tanh(x: Any) -> Any:
     return x * _sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))
 
@@ -38,9 +45,9 @@ MULTIPRECISION: dict[str, Callable[..., Any]] = {
     "sqrt": mp.sqrt, "log2": lambda x: mp.log(x) / mp.log(2), "log1p": mp.log1p, "rsqrt": lambda x: 1 / mp.sqrt(x),
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)), "sin": mp.sin, "cos": mp.cos, "tan": mp.tan, "asin": mp.asin,
     "acos": mp.acos, "atan": mp.atan, "sinh": mp.sinh, "cosh": mp.cosh, "tanh": mp.tanh, "asinh": mp.asinh,
-    "acosh": mp.acosh, "atanh": mp.atanh, "erf": mp.erf, "erfc": mp.erfc, "sigmoid": _sigmoid,
+    "acosh": mp.acosh, "atanh": mp.atanh, "erf": mp.erf, "erfc": _complement, "sigmoid": _sigmoid,
     "softplus": lambda x: mp.log1p(mp.exp(x)), "silu": lambda x: x * _sigmoid(x),
-    "gelu": lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2, "gelu_tanh": _gelu_tanh, "pow": lambda x, y: mp.power(x, y),
+    "gelu": lambda x: x * _complement(-x / mp.sqrt(2)) / 2, "gelu_tanh": _gelu_tanh, "pow": lambda x, y: mp.power(x, y),
     "hypot": mp.hypot, "atan2": mp.atan2,
     "logaddexp": lambda a, b: mp.log(mp.exp(a) + mp.exp(b)),
 }  # fmt: skip

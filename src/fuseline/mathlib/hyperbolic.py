@@ -7,7 +7,17 @@ import math
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
 from .exponential import LOG2_E, exp_wide, expm1_wide, reduce_by_log2
-from .formats import DOUBLE, at_most, format_of, polynomial, power_of_two, round_to_integer
+from .formats import (
+    DOUBLE,
+    at_most,
+    fast_two_sum,
+    format_of,
+    polynomial,
+    power_of_two,
+    round_to_integer,
+    two_product,
+    two_sum,
+)
 from .logarithm import log1p_finite, log1p_wide
 
 
@@ -79,7 +89,8 @@ def asinh(x: Expr) -> Expr:
     large = a > _DOUBLED
     y = where(large, 1.0, a)
     square = y * y
-    value = log1p_finite(where(large, a, y + square / (1.0 + call("sqrt", square + 1.0))), DOUBLE)
+    argument, rest = fast_two_sum(y, square / (1.0 + call("sqrt", square + 1.0)))
+    value = log1p_finite(where(large, a, argument), DOUBLE, where(large, 0.0, rest))
     value = where(large, value + math.log(2.0), value)
     value = where(a < 2.0**-28, a, value)
     return call("copysign", where(a < math.inf, value, a), x)
@@ -93,7 +104,13 @@ def acosh(x: Expr) -> Expr:
     else:
         large = x > _DOUBLED
         t = where(large, 1.0, x - 1.0)
-        value = log1p_finite(where(large, x, t + call("sqrt", t * (t + 2.0))), DOUBLE)
+        square, square_rest = two_product(t, t)
+        inside, inside_rest = two_sum(t + t, square)
+        root = call("sqrt", inside)
+        error = fma(-root, root, inside) + (inside_rest + square_rest)
+        root_rest = error / where(root == 0.0, 1.0, root + root)
+        argument, rest = two_sum(root, t)
+        value = log1p_finite(where(large, x, argument), DOUBLE, where(large, 0.0, rest + root_rest))
         value = where(large, value + math.log(2.0), value)
     return where(x < math.inf, where(x < 1.0, math.nan, value), x)
 
@@ -106,7 +123,10 @@ def atanh(x: Expr) -> Expr:
         value = (0.5 * log1p_wide((y + y) / (1.0 - y))).cast(F32)
     else:
         y = where(a < 1.0, a, 0.0)
-        value = 0.5 * log1p_finite((y + y) / (1.0 - y), format_of(x))
+        bottom, bottom_rest = fast_two_sum(y.like(1.0), -y)
+        quotient = (y + y) / bottom
+        error = fma(-quotient, bottom_rest, fma(-quotient, bottom, y + y))
+        value = 0.5 * log1p_finite(quotient, DOUBLE, error / bottom)
         value = where(a < 2.0**-28, a, value)
     value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
     return call("copysign", value, x)

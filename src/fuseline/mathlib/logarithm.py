@@ -73,8 +73,8 @@ def logaddexp(a: Expr, b: Expr) -> Expr:
     return (high + where(e < 2.0**-60, e, log1p_finite(e, DOUBLE))).cast(dtype)
 
 
-def log1p_finite(x: Expr, f: Format) -> Expr:
-    """log(1 + x) for finite x > -1 that are not subnormal."""
+def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
+    """log(1 + x + x_rest) for finite x > -1 that are not subnormal, and a rest far below x."""
     # k comes from the rounded 1 + x; the reduced argument is x*2**-k + (2**-k - 1), rounded once and with its error.
     k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
     k = integer_to_float(k_bits, f)
@@ -83,6 +83,8 @@ def log1p_finite(x: Expr, f: Format) -> Expr:
     quarter = x * 0.25
     r = fma(quarter, scale, whole)
     r_rest = fma(quarter, scale, whole - r)
+    if x_rest is not None:
+        r_rest = fma(x_rest * 0.25, scale, r_rest)
     high, low = f.table("LN2")
     total, rest = fast_two_sum(k * high, r)
     return total + (rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r)))

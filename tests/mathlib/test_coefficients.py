@@ -1,0 +1,50 @@
+"""The generated file is what the generator writes, and its certificates hold."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import pytest
+from coefficient_specifications import CONSTANTS, FITS
+from generate_coefficients import DIGITS, constant_text, evaluate, fit
+
+from fuseline.mathlib import coefficients
+from fuseline.mathlib.inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
+
+BY_NAME = {f.name: f for f in FITS}
+
+
+@pytest.mark.parametrize("name", ["EXP_F32", "TANH_F32", "SIN_WIDE"])
+def test_the_generator_reproduces_the_committed_coefficients(name: str) -> None:
+    mp.mp.dps = DIGITS
+    assert fit(BY_NAME[name]).coefficients == getattr(coefficients, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_the_generator_reproduces_every_committed_coefficient(name: str) -> None:
+    mp.mp.dps = DIGITS
+    assert fit(BY_NAME[name]).coefficients == getattr(coefficients, name)
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_polynomials_are_close_to_their_functions(name: str) -> None:
+    mp.mp.dps = DIGITS
+    spec = BY_NAME[name]
+    c = [mp.mpf(v) for v in getattr(coefficients, name)]
+    low, high = mp.mpf(spec.interval[0]), mp.mpf(spec.interval[1])
+    bound = mp.mpf(2) ** (-26 if spec.bits == 24 else -29 if name.endswith("WIDE") else -55)
+    for i in range(1, 40):
+        x = low + (high - low) * (i + mp.mpf("0.137")) / 41
+        assert abs(spec.weight(x) * (evaluate(c, x) - spec.function(x))) < bound
+
+
+@pytest.mark.parametrize("spec", CONSTANTS, ids=lambda s: s.name)
+def test_split_constants_are_those_of_the_generator(spec: object) -> None:
+    mp.mp.dps = DIGITS
+    text = constant_text(spec)
+    assert all(v.hex() in text for v in getattr(coefficients, spec.name))
+
+
+def test_two_over_pi_is_right_to_its_last_bit() -> None:
+    with mp.workprec(TWO_OVER_PI_BITS + 64):
+        assert int(mp.nint(2 / mp.pi * mp.mpf(2) ** TWO_OVER_PI_BITS)) == TWO_OVER_PI_FRACTION
