@@ -1,0 +1,270 @@
+"""When a result may take the storage of an operand, and how storages become buffers: the rules, over an abstract
+description.
+
+One idea: a *storage* is a root value and every view of it. Readers are counted over the whole storage, an output keeps
+the whole storage alive, and overwriting any of its values overwrites them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from fuseline.errors import PlanError
+from fuseline.plan.arena.types import Buffer, Instance
+from fuseline.plan.schedule.problem import ScheduleProblem, Value
+
+
+class Origin(StrEnum):
+    """Who owns the bytes of a value before the program runs."""
+
+    COMPUTED = "computed"
+    INPUT = "input"
+    DONATED = "donated input"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValue:
+    """A value as storage. ``size_bytes`` is elements × whole bytes an element (packed types by their own rule).
+
+    ``view_of`` names the value whose bytes it shares (reshape, transpose, slice, any operation without a copy).
+    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes.
+    """
+
+    name: str
+    size_bytes: int
+    element_bytes: int
+    origin: Origin = Origin.COMPUTED
+    view_of: int | None = None
+    output: bool = False
+    caller_buffer: Hashable = None
+    alignment: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One operand of an operation. ``may_overwrite``: the operation allows its result there at all; ``same_index``:
+    it reads from position i of this operand's storage only what it writes to position i of the result."""
+
+    value: int
+    may_overwrite: bool = False
+    same_index: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``results`` and ``operands`` are indices of values. ``concurrent`` lists operations that may run at the same
+    time.
+
+    A view's operation makes a value whose ``view_of`` is set; it moves no bytes.
+    """
+
+    name: str
+    results: tuple[int, ...]
+    operands: tuple[Use, ...]
+    workspace_bytes: int = 0
+    concurrent: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """``operation`` writes ``result`` into the storage of ``operand``."""
+
+    operation: int
+    result: int
+    operand: int
+
+
+@dataclass(frozen=True)
+class StorageGraph:
+    """Operations over stored values, in program order.
+
+    Raises:
+        PlanError: a view of nothing, a value made twice or never, or a donated buffer passed twice.
+    """
+
+    values: tuple[StoredValue, ...]
+    operations: tuple[Operation, ...]
+
+    def __post_init__(self) -> None:
+        made: set[int] = set()
+        for operation in self.operations:
+            for v in operation.results:
+                if v in made or self.values[v].origin is not Origin.COMPUTED:
+                    raise PlanError(f"value {self.values[v].name!r} is made by {operation.name!r} but exists already")
+                made.add(v)
+        callers: dict[Hashable, str] = {}
+        donated = {v.caller_buffer for v in self.values if v.origin is Origin.DONATED and v.caller_buffer is not None}
+        for v, value in enumerate(self.values):
+            if value.origin is Origin.COMPUTED and v not in made:
+                raise PlanError(f"value {value.name!r} is computed by no operation")
+            if value.caller_buffer in donated:
+                if value.caller_buffer in callers:
+                    first = callers[value.caller_buffer]
+                    raise PlanError(
+                        f"inputs {first!r} and {value.name!r} are one buffer, which is donated; pass it once"
+                    )
+                callers[value.caller_buffer] = value.name
+        _ = self.root
+
+    @cached_property
+    def root(self) -> tuple[int, ...]:
+        """For each value the value whose storage it lies in (itself where it is no view)."""
+        roots = [-1] * len(self.values)
+        for v in range(len(self.values)):
+            path = []
+            at = v
+            while roots[at] < 0 and (base := self.values[at].view_of) is not None:
+                path.append(at)
+                if len(path) > len(self.values) or not 0 <= base < len(self.values):
+                    raise PlanError(f"value {self.values[v].name!r} is a view of itself or of nothing")
+                at = base
+            end = roots[at] if roots[at] >= 0 else at
+            for member in (*path, at):
+                roots[member] = end
+        return tuple(roots)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each value the operations that read the storage it lies in, through any of its views."""
+        found: list[dict[int, None]] = [{} for _ in self.values]
+        for u, operation in enumerate(self.operations):
+            for use in operation.operands:
+                found[self.root[use.value]][u] = None
+        return tuple(tuple(found[self.root[v]]) for v in range(len(self.values)))
+
+    @cached_property
+    def kept(self) -> tuple[bool, ...]:
+        """For each value whether its storage lives to the end: an output lies in it, or the caller still owns it."""
+        lasting = [False] * len(self.values)
+        for v, value in enumerate(self.values):
+            if value.output or self.values[self.root[v]].origin in (Origin.INPUT, Origin.CONSTANT):
+                lasting[self.root[v]] = True
+        return tuple(lasting[self.root[v]] for v in range(len(self.values)))
+
+    def objection(self, overwrite: Overwrite) -> str | None:
+        """Why ``overwrite`` is illegal in every order, or ``None``. Being the last reader is left to the order."""
+        operation = self.operations[overwrite.operation]
+        result, operand = self.values[overwrite.result], self.values[overwrite.operand]
+        root = self.root[overwrite.operand]
+        uses = [use for use in operation.operands if self.root[use.value] == root]
+        if overwrite.result not in operation.results or not any(u.value == overwrite.operand for u in uses):
+            return f"{operation.name} does not make {result.name} from {operand.name}"
+        if result.view_of is not None:
+            return f"{result.name} is a view and writes nothing"
+        if not all(use.may_overwrite for use in uses if use.value == overwrite.operand):
+            return f"{operation.name} does not allow its result in this operand"
+        if operand.size_bytes != result.size_bytes:
+            return f"{operand.name} has {operand.size_bytes} bytes, {result.name} {result.size_bytes}"
+        if operand.element_bytes != result.element_bytes:
+            of_result = f"of {result.name} {result.element_bytes}"
+            return f"elements of {operand.name} have {operand.element_bytes} bytes, {of_result}"
+        if self.values[root].size_bytes != operand.size_bytes:
+            return f"{operand.name} is only a part of the storage of {self.values[root].name}"
+        if not all(use.same_index for use in uses):
+            return f"{operation.name} reads other positions of {operand.name} than it writes"
+        origin = self.values[root].origin
+        if origin in (Origin.INPUT, Origin.CONSTANT):
+            return (
+                f"{operand.name} lies in an {origin} of the caller"
+                if origin is Origin.INPUT
+                else f"{operand.name} is constant"
+            )
+        if self.kept[root]:
+            return f"an output lies in the storage of {operand.name}"
+        if any(other in self.readers[root] for other in operation.concurrent):
+            return f"{operand.name} may be read at the same time"
+        return None
+
+    @cached_property
+    def overwrites(self) -> tuple[Overwrite, ...]:
+        """Every overwrite that is legal wherever its operation is the last reader of the storage."""
+        return tuple(
+            overwrite
+            for u, operation in enumerate(self.operations)
+            for result in operation.results
+            for operand in dict.fromkeys(use.value for use in operation.operands)
+            if self.objection(overwrite := Overwrite(u, result, operand)) is None
+        )
+
+    def schedule_problem(self) -> ScheduleProblem:
+        """The operations' order as a problem over storages; inputs and constants that the caller keeps are not
+        counted.
+        """
+        index = {root: k for k, root in enumerate(dict.fromkeys(self.root))}
+        producer = {v: u for u, operation in enumerate(self.operations) for v in operation.results}
+        values = [
+            Value(
+                0 if self.values[root].origin in (Origin.INPUT, Origin.CONSTANT) else self.values[root].size_bytes,
+                producer.get(root, -1),
+                self.readers[root],
+                self.kept[root],
+            )
+            for root in index
+        ]
+        # A reader of a view needs the operation that made the view, not only the one that made the bytes.
+        after = {
+            (producer[use.value], u)
+            for u, operation in enumerate(self.operations)
+            for use in operation.operands
+            if use.value in producer
+        }
+        return ScheduleProblem(
+            operation_count=len(self.operations),
+            values=tuple(values),
+            after=tuple(sorted(after)),
+            in_place=tuple(
+                (o.operation, index[self.root[o.result]], index[self.root[o.operand]]) for o in self.overwrites
+            ),
+            workspace_bytes=tuple(operation.workspace_bytes for operation in self.operations),
+            names=tuple(operation.name for operation in self.operations),
+        )
+
+    def chosen_overwrites(self, order: Sequence[int]) -> tuple[Overwrite, ...]:
+        """The overwrites that ``order`` makes legal, each operation's first that fits; every storage is taken at most
+        once.
+        """
+        position = {u: t for t, u in enumerate(order)}
+        last = [max((position[u] for u in readers), default=-1) for readers in self.readers]
+        chosen: list[Overwrite] = []
+        taken: set[tuple[int, int]] = set()
+        for overwrite in sorted(self.overwrites, key=lambda o: position[o.operation]):
+            u, root = overwrite.operation, self.root[overwrite.operand]
+            if last[root] != position[u] or {(u, overwrite.result), (u, -1 - root)} & taken:
+                continue
+            taken |= {(u, overwrite.result), (u, -1 - root)}
+            chosen.append(overwrite)
+        return tuple(chosen)
+
+    def instance(self, order: Sequence[int], overwrites: Sequence[Overwrite], name: str = "graph") -> Instance:
+        """The storages as buffers: step t of ``order`` is time t, operands and results of a step are alive together.
+
+        An overwritten storage and the result that takes it are one buffer, named after its first value. Storages that
+        come from the caller (donated ones too) lie outside the arena and are left out.
+        """
+        position = {u: t for t, u in enumerate(order)}
+        owner = list(range(len(self.values)))
+        for overwrite in sorted(overwrites, key=lambda o: position[o.operation]):
+            owner[self.root[overwrite.result]] = owner[self.root[overwrite.operand]]
+        producer = {v: u for u, operation in enumerate(self.operations) for v in operation.results}
+        lower: dict[int, int] = {}
+        upper: dict[int, int] = {}
+        alignment: dict[int, int] = {}
+        for v, value in enumerate(self.values):
+            root = owner[self.root[v]]
+            start = position[producer[v]] if v in producer else 0
+            end = len(order) if self.kept[v] else 1 + max((position[u] for u in self.readers[v]), default=start)
+            lower[root] = min(lower.get(root, start), start)
+            upper[root] = max(upper.get(root, end), end)
+            alignment[root] = max(alignment.get(root, 1), value.alignment)
+        return Instance(
+            tuple(
+                Buffer(self.values[r].name, lower[r], upper[r], self.values[r].size_bytes, alignment[r])
+                for r in lower
+                if self.values[r].origin is Origin.COMPUTED
+            ),
+            name,
+        )
