@@ -1,20 +1,23 @@
-"""The order of a graph's instructions that needs the least memory, among several good ones.
-
-An operand whose own computation needs more memory goes first (Sethi and Ullman's rule for trees, 1970); on graphs with
-sharing it is a heuristic, so program order is always a candidate and the smallest result wins.
-"""
+"""The order of a graph's instructions that needs the least memory: the graph as a `ScheduleProblem`, solved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 
 from ..ir.graph import Graph
 from ..ir.node import Node
-from .buffers import BufferPlan, SizeOf, assign_buffers
+from .buffers import BufferPlan, SizeOf, assign_buffers, may_overwrite
+from .schedule import planner
+from .schedule.problem import ScheduleProblem, Value
+
+_EXACT_STATES = 4_000
+_BEAM_WIDTHS = (8,)
+_BEAM_INSTRUCTIONS = 1_000
+"""An explanation answers at once and always alike: its searches are bounded by work, not by a clock."""
 
 
 def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
-    """The candidate order whose greedy buffers take the fewest bytes, then the fewest buffers."""
+    """The order whose greedy buffers take the fewest bytes, then the fewest buffers."""
     return plan_for_least_memory(graph, size_of).order
 
 
@@ -23,14 +26,36 @@ def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: Buffe
     first = in_program_order if in_program_order is not None else assign_buffers(graph, size_of)
     if first.total_bytes <= _least_bytes(graph, size_of):
         return first
-    need = _memory_needs(graph, size_of)
-    orders = dict.fromkeys(_depth_first(graph, need, heavy_first) for heavy_first in (True, False))
-    others = [assign_buffers(graph, size_of, order) for order in orders if order != first.order]
+    schedule = planner.order_for_least_memory(
+        schedule_problem(graph, size_of),
+        time_limit_s=math.inf,
+        exact_states=_EXACT_STATES,
+        beam_widths=_BEAM_WIDTHS if len(graph.nodes) <= _BEAM_INSTRUCTIONS else (),
+    )
+    other = assign_buffers(graph, size_of, tuple(graph.nodes[i] for i in schedule.order))
 
     def cost(plan: BufferPlan) -> tuple[int, int, int]:
         return plan.total_bytes, plan.buffer_count, plan.most_alive
 
-    return min((first, *others), key=cost)
+    return min((first, other), key=cost)
+
+
+def schedule_problem(graph: Graph, size_of: SizeOf) -> ScheduleProblem:
+    """One operation and one value an instruction; inputs belong to the caller and take no part."""
+    kept = set(graph.output_nodes)
+    number = graph.number
+    values = tuple(
+        Value(size_of(node), i, tuple(number[u] for u in graph.users[node]), node in kept)
+        for i, node in enumerate(graph.nodes)
+    )
+    in_place = tuple(
+        (i, i, number[operand])
+        for i, node in enumerate(graph.nodes)
+        for operand in dict.fromkeys(node.args)
+        if operand in number and may_overwrite(node, operand)
+    )
+    labels = tuple(graph.label(node) for node in graph.nodes)
+    return ScheduleProblem(len(graph.nodes), values, in_place=in_place, names=labels)
 
 
 def _least_bytes(graph: Graph, size_of: SizeOf) -> int:
@@ -41,37 +66,3 @@ def _least_bytes(graph: Graph, size_of: SizeOf) -> int:
         operands = sum(size_of(a) for a in dict.fromkeys(node.args) if a in computed)
         most = max(most, operands, size_of(node))
     return most
-
-
-def _memory_needs(graph: Graph, size_of: SizeOf) -> Mapping[Node, int]:
-    """Bytes that computing each value alone needs at once, as if the graph were a tree."""
-    need: dict[Node, int] = {}
-    for node in graph.nodes:
-        operands = sorted(((need[a], size_of(a)) for a in dict.fromkeys(node.args) if a in need), reverse=True)
-        held = most = 0
-        for peak, size in operands:
-            most = max(most, held + peak)
-            held += size
-        need[node] = max(most, held, size_of(node))
-    return need
-
-
-def _depth_first(graph: Graph, need: Mapping[Node, int], heavy_first: bool) -> tuple[Node, ...]:
-    """Instructions in depth-first order from the outputs, each operand list sorted by need."""
-    order: list[Node] = []
-    done: set[Node] = set()
-    roots = [n for n in (*graph.output_nodes, *graph.nodes) if n in need]
-    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if node in done:
-            continue
-        if ready:
-            done.add(node)
-            order.append(node)
-            continue
-        stack.append((node, True))
-        waiting = [a for a in dict.fromkeys(node.args) if a in need and a not in done]
-        waiting.sort(key=lambda a: need[a], reverse=not heavy_first)
-        stack.extend((a, False) for a in waiting)
-    return tuple(order)

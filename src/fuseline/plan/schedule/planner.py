@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuseline.plan.schedule.beam import beam_order
@@ -32,10 +33,17 @@ class Schedule:
         return self.peak_bytes == self.lower_bound_bytes
 
 
-def order_for_least_memory(problem: ScheduleProblem, *, time_limit_s: float = DEFAULT_TIME_LIMIT_S) -> Schedule:
+def order_for_least_memory(
+    problem: ScheduleProblem,
+    *,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    exact_states: int = _EXACT_STATES,
+    beam_widths: Sequence[int] = _BEAM_WIDTHS,
+) -> Schedule:
     """The best order found: greedy orders, then exact search where the graph is narrow enough, else beam search.
 
-    Program order wins ties, so that nothing moves without a gain. Deterministic unless the time limit stops the beam.
+    Program order wins ties, so that nothing moves without a gain. Deterministic unless the time limit stops the beam;
+    ``exact_states`` and ``beam_widths`` bound the work of the two searches without a clock.
     """
     deadline = time.perf_counter() + time_limit_s
     bound = footprint_bound(problem)
@@ -55,13 +63,13 @@ def order_for_least_memory(problem: ScheduleProblem, *, time_limit_s: float = DE
         if best_peak == bound:
             break
     if best_peak > bound and problem.operation_count <= _EXACT_OPERATIONS:
-        order, complete = least_memory_order(problem, _EXACT_STATES, best_peak)
+        order, complete = least_memory_order(problem, exact_states, best_peak)
         if order is not None:
             take("exact over downsets", order)
         if complete:
             bound = best_peak
     if best_peak > bound and problem.operation_count <= _BEAM_OPERATIONS:
-        for width in _BEAM_WIDTHS:
+        for width in beam_widths:
             order = beam_order(problem, width, deadline)
             if order is None:
                 break
