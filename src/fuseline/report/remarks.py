@@ -98,7 +98,7 @@ def _form(count: int, depth: int) -> str:
     """Whether a graph is mostly one chain, wide, or neither."""
     if count / depth >= WIDE_GRAPH:
         return "graph_is_wide"
-    return "graph_is_a_chain" if 2 * depth >= count else "graph_is_narrow"
+    return "graph_is_a_chain" if depth > 1 and 2 * depth >= count else "graph_is_narrow"
 
 
 def shown_name(graph: Graph, position: int) -> str:
