@@ -81,7 +81,8 @@ def _fma_float64(a: Array, b: Array, c: Array) -> Array:
     vh, vl = _two_sum(uh, th)
     result = np.array(vh + _add_round_to_odd(tl, vl))
     special = ~(np.isfinite(a) & np.isfinite(b) & np.isfinite(c))
-    result = np.where(special, product + c, result)
+    # A product of finite numbers may overflow here, but not in the exact sum: beside an infinity it does not count.
+    result = np.where(special, np.where(np.isfinite(a) & np.isfinite(b), c, product + c), result)
     rest = ~safe & ~special
     if rest.any():
         result[rest] = _scalar_fma()(a[rest], b[rest], c[rest]).astype(np.float64)

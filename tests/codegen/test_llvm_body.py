@@ -9,7 +9,7 @@ from arrays import first_difference, random_array, same_bits
 from fuseline.codegen.llvm import body_text, target
 from fuseline.errors import UnknownNameError, UnsupportedError
 from fuseline.ir.build import call, fma, where
-from fuseline.ir.dtype import F32
+from fuseline.ir.dtype import F32, F64
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
 from fuseline.runtime import elf, host, iterate, jit
@@ -70,6 +70,15 @@ def test_a_product_and_a_sum_of_the_program_are_not_contracted() -> None:
     loop = loop_of(graph_of([x, y, z], [x * y + z, fma(x, y, z)]))
     separate, fused = iterate.run(loop, [np.full(40, v, np.float32) for v in (one, one, -(one * one))], [None, None])
     assert np.all(separate == 0) and np.all(fused == np.float32(2.0**-24))
+
+
+def test_a_fused_product_never_overflows_before_it_meets_an_infinity() -> None:
+    x, y, z = operands(F64, F64, F64)
+    graph = graph_of([x, y, z], [fma(x, y, z)])
+    values = [np.full(9, v) for v in (1.7976931348623157e308, 14.0, -np.inf)]
+    (found,) = iterate.run(loop_of(graph), values, [None])
+    expected = interpret(graph, dict(zip("xyz", values, strict=True)))["r0"]
+    assert np.all(found == -np.inf) and np.all(expected == -np.inf)
 
 
 def test_the_text_names_what_it_is_and_parses_for_every_target() -> None:
