@@ -17,6 +17,8 @@ _STEP = 0.01
 _PLACES = tuple((side, up) for up in (0.0, 16.0, -16.0) for side in ("left", "right"))
 """Where a name may stand beside its point: side and pixels up, tried in this order."""
 
+_FIRST = ("matrix bf16", "matrix fp8", "vector f32", "matrix fp4", "vector f16", "matrix tf32")
+
 Box = tuple[float, float, float, float]
 """Left, right, bottom, top in pixels of the plot."""
 
@@ -72,21 +74,18 @@ def points(found: Classification) -> list[dict[str, Any]]:
 def roofs(device: Device, low: float, high: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Line ends of every roof of ``device`` between two intensities, and its ridge points on the main memory.
 
-    Formats with equal peaks share a line. A memory's line ends at the highest compute roof.
+    Formats with equal peaks share a line. A memory's line ends at the highest compute roof. The formats that people ask
+    for most come first, so that their names find room.
     """
-    flat: dict[tuple[str, float], list[str]] = {}
+    flat: dict[float, dict[str, list[str]]] = {}
     for pipe in device.pipes:
-        for peak in pipe.peaks[:]:
-            if (
-                peak.dtype
-                and pipe.name in ("matrix", "vector")
-                and peak.rate is pipe.find(peak.dtype, peak.accumulator)
-            ):
-                flat.setdefault((pipe.name, peak.rate.value), []).append(peak.key)
+        for peak in pipe.peaks if pipe.name in ("matrix", "vector") else ():
+            if peak.dtype and peak.rate is pipe.find(peak.dtype, peak.accumulator):
+                flat.setdefault(peak.rate.value, {}).setdefault(pipe.name, []).append(peak.key)
     memories = [(m.name, m.bandwidths[0].value) for m in device.memories if m.bandwidths]
     if not flat or not memories:
         return [], []
-    top = max(value for _, value in flat)
+    top = max(flat)
     main = memories[0][1]
     lines: list[dict[str, Any]] = []
     for name, bandwidth in memories:
@@ -95,12 +94,20 @@ def roofs(device: Device, low: float, high: float) -> tuple[list[dict[str, Any]]
         lines += _line(device.name, label, "memory", (low, bandwidth * low), (end, bandwidth * end))
     widest = max(bandwidth for _, bandwidth in memories)
     ridges: list[dict[str, Any]] = []
-    for (unit_name, value), dtypes in flat.items():
-        unit = "OP/s" if all(d.startswith("i") for d in dtypes) else "FLOP/s"
-        label = f"{unit_name} {'/'.join(dict.fromkeys(dtypes))} {format_rate(value, unit)}"
+    for value, pipes in sorted(flat.items(), key=lambda entry: _importance(entry[1])):
+        formats = [dtype for dtypes in pipes.values() for dtype in dtypes]
+        unit = "OP/s" if all(dtype.startswith("i") for dtype in formats) else "FLOP/s"
+        parts = ", ".join(f"{name} {'/'.join(dict.fromkeys(dtypes))}" for name, dtypes in pipes.items())
+        label = f"{parts} {format_rate(value, unit)}"
         lines += _line(device.name, label, "compute", (max(low, value / widest), value), (high, value))
         ridges.append({"device": device.name, "label": label, "x": value / main, "y": value})
     return lines, ridges
+
+
+def _importance(pipes: dict[str, list[str]]) -> int:
+    """Place of a roof among those of its machine: the formats of today's kernels, then the rest."""
+    named = [f"{pipe} {dtype}" for pipe, dtypes in pipes.items() for dtype in dtypes]
+    return min((_FIRST.index(name) for name in named if name in _FIRST), default=len(_FIRST))
 
 
 def _line(
