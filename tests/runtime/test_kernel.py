@@ -80,6 +80,20 @@ def test_python_numbers_lists_and_scalars_follow_numpy(affine: Any, n: int) -> N
         affine(np.ones(n, np.int8), 300, np.ones(n, np.int8))
 
 
+def test_python_numbers_in_repeated_small_calls_take_the_arrays_dtype_or_decide_it() -> None:
+    k = compile("out = x*b + r")
+    for dtype in ("f4", "i2", "f8", "i2", "f4", "?"):
+        x = numbers(9, "f4").astype(dtype)
+        for _ in range(3):
+            for b, r in ((x, x), (2, x), (x, 3), (2.5, x), (x, True), (2, 2.5)):
+                expected = x * b + r
+                assert same_bits(k(x, b, r), expected), (dtype, b, r)
+    with pytest.raises(OverflowError):
+        k(np.ones(3, np.int8), 300, 1)
+    with pytest.raises(OverflowError):
+        k(np.ones(3, np.int8), 300, 1)
+
+
 @pytest.mark.parametrize("n", SIZES)
 def test_byte_swapped_inputs_are_converted(affine: Any, n: int) -> None:
     x = numbers(n)

@@ -106,7 +106,17 @@ class FastCall:
         known = self._entries.get(dtypes)
         if known is None:
             wrap_address = id(wrap) if wrap is not None else None
-            fields = [id(ufunc), wrap_address, len(dtypes), self._small_items, *map(id, dtypes)]
+            int_type, float_type = _standing_for(dtypes)
+            head = [id(ufunc), wrap_address, len(dtypes), self._small_items, int_type, float_type]
+            fields = [*head, *map(id, dtypes)]
             known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap)
             known = self._entries.setdefault(dtypes, known)
         native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
+
+
+def _standing_for(dtypes: tuple[np.dtype[Any], ...]) -> tuple[int | None, int | None]:
+    """Addresses of int and float where a Python number beside arrays of these dtypes takes their dtype (NEP 50)."""
+    first = dtypes[0]
+    if any(d != first for d in dtypes) or first.kind not in "iuf":
+        return None, None
+    return id(int), id(float) if first.kind == "f" else None

@@ -10,8 +10,9 @@ declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare void @Py_DecRef(ptr)
 
-; ufunc, what turns its tuple into the result (or null), operands, most elements, then a dtype for each operand.
-%entry = type { ptr, ptr, i64, i64, [0 x ptr] }
+; ufunc, what turns its tuple into the result (or null), operands, most elements, types of Python numbers that may stand
+; for an operand other than the first (or null), then a dtype for each operand.
+%entry = type { ptr, ptr, i64, i64, ptr, ptr, [0 x ptr] }
 ; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
 ; an array for one output, a tuple for several.
 %caller = type { ptr, ptr, ptr, i64, ptr, ptr }
@@ -95,12 +96,21 @@ operand:
   %object_type_at = getelementptr i8, ptr %object, i64 %type_offset
   %object_type = load ptr, ptr %object_type_at, align 8
   %is_array = icmp eq ptr %object_type, %type
-  br i1 %is_array, label %dtype, label %slow
+  br i1 %is_array, label %dtype, label %number_operand
+number_operand:
+  %int_at = getelementptr %entry, ptr %e, i64 0, i32 4
+  %int = load ptr, ptr %int_at, align 8
+  %float_at = getelementptr %entry, ptr %e, i64 0, i32 5
+  %float = load ptr, ptr %float_at, align 8
+  %is_int = icmp eq ptr %object_type, %int
+  %is_float = icmp eq ptr %object_type, %float
+  %is_number = or i1 %is_int, %is_float
+  br i1 %is_number, label %same_shape, label %slow
 dtype:
   %a = getelementptr i8, ptr %object, i64 %head
   %descr_at = getelementptr %array, ptr %a, i64 0, i32 5
   %descr = load ptr, ptr %descr_at, align 8
-  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 4, i64 %i
+  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 6, i64 %i
   %expected = load ptr, ptr %expected_at, align 8
   %same_dtype = icmp eq ptr %descr, %expected
   %nd_at = getelementptr %array, ptr %a, i64 0, i32 1
