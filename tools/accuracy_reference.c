@@ -106,8 +106,17 @@ static v4 v_softplus(v4 x) { return choose(x > 0, x, ZERO) + _ZGVdN4v_log1p(_ZGV
 static v4 v_silu(v4 x) { return x * v_sigmoid(x); }
 static v4 v_gelu(v4 x) { return 0.5 * x * _ZGVdN4v_erfc(-x * (double)SQRT_HALF); }
 static v4 v_gelu_tanh(v4 x) { return x * v_sigmoid(2 * (double)SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)); }
+/* Far beyond float32's range the lane functions fall back to scalar ones: the arguments there need not be exact. */
+static v4 within(v4 x) { return choose(x > 1100, ZERO + 1100, choose(x < -1100, ZERO - 1100, x)); }
+static v4 half_within(v4 x) { return choose(x > 700, ZERO + 700, choose(x < -700, ZERO - 700, x)); }
+static v4 v_exp(v4 x) { return _ZGVdN4v_exp(half_within(x)); }
+static v4 v_exp2(v4 x) { return _ZGVdN4v_exp2(within(x)); }
+static v4 v_expm1(v4 x) { return _ZGVdN4v_expm1(half_within(x)); }
+static v4 v_sinh(v4 x) { return _ZGVdN4v_sinh(half_within(x)); }
+static v4 v_cosh(v4 x) { return _ZGVdN4v_cosh(half_within(x)); }
 typedef struct { const char *name; v4 (*v1)(v4); v4 (*v2)(v4, v4); } LaneRow;
 static const LaneRow LANE_ROWS[] = {
+  {"exp", v_exp, 0}, {"exp2", v_exp2, 0}, {"expm1", v_expm1, 0}, {"sinh", v_sinh, 0}, {"cosh", v_cosh, 0},
 #define X(n) {#n, _ZGVdN4v_##n, 0},
   LANES(X)
 #undef X

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
 from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
-from .exponential import LOG2_E, exp, exp_wide
+from .exponential import LOG2_E, exp_in_two_parts, exp_wide
 from .formats import (
     DOUBLE,
     SINGLE,
@@ -19,7 +19,7 @@ from .formats import (
     round_to_integer,
     two_product,
 )
-from .logarithm import log1p, log1p_wide
+from .logarithm import add_log1p, log1p_wide
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -81,8 +81,8 @@ def softplus(x: Expr) -> Expr:
         y = at_least(x, -110.0)
         value = log1p_wide(exp_wide(-at_most(abs(y), 110.0).cast(F64)))
         return (at_least(y, 0.0).cast(F64) + value).cast(F32)
-    tail = log1p(exp(-abs(x)))
-    return at_least(x, 0.0) + tail
+    e, e_rest = exp_in_two_parts(at_least(-abs(x), -750.0), x.like(0.0))
+    return where(x > 40.0, x, add_log1p(at_least(x, 0.0), e, e_rest))
 
 
 def gelu_tanh(x: Expr) -> Expr:

@@ -50,7 +50,9 @@ def _source(node: Node) -> Expr:
 
 def _stored(node: Node, carried: dict[Node, Expr]) -> Node:
     """The value in its own dtype: 16-bit results are rounded here."""
-    return node if node.is_source else carried[node].cast(node.dtype).node
+    if node.op == "input" or (node.op == "const" and not node.dtype.is_storage_float):
+        return node
+    return _operand(node, carried).cast(node.dtype).node
 
 
 def _instruction(node: Node, operands: list[Expr], library: frozenset[str]) -> Expr:
@@ -60,7 +62,7 @@ def _instruction(node: Node, operands: list[Expr], library: frozenset[str]) -> E
         return _widened(convert(operands[0], node.dtype))
     if row.type_rule == "bitcast":
         source = node.args[0]
-        bits = Expr(source) if source.is_source else operands[0].cast(source.dtype)
+        bits = Expr(source) if source.op == "input" else operands[0].cast(source.dtype)
         return _widened(bits.bitcast(node.dtype))
     if row.type_rule == "lookup":
         return _widened(Expr(apply("lookup", operands[0].node, **attrs)))

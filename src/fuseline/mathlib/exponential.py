@@ -102,8 +102,23 @@ def _reduce_wide(x: Expr) -> tuple[Expr, Expr]:
     return fma(n, -math.log(2.0), x), power_of_two(bits, WIDE)
 
 
-def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None) -> Expr:
+def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None = None) -> Expr:
     """factor * e**(x + rest) in float64 for |x| <= 760 and a small ``rest``, rounded about once."""
+    total, tail, first, second = _exp_parts(x, rest)
+    value = total + tail if factor is None else fma(total, factor, factor * tail)
+    return (value * first) * second
+
+
+def exp_in_two_parts(x: Expr, rest: Expr, scale: float = 1.0) -> tuple[Expr, Expr]:
+    """scale * e**(x + rest) as an unevaluated sum, to about 57 bits; ``scale`` a power of two, |x| <= 760."""
+    total, tail, first, second = _exp_parts(x, rest)
+    high, low = fast_two_sum(total, tail)
+    first = first * scale
+    return (high * first) * second, (low * first) * second
+
+
+def _exp_parts(x: Expr, rest: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+    """(t, u, p, q) with e**(x + rest) = (t + u)*p*q; p and q are powers of two and neither leaves the normal range."""
     f = DOUBLE
     n, bits = round_to_integer(x, LOG2_E, f, low_bits=2 * f.bias)
     high, low = f.table("LN2")
@@ -112,5 +127,4 @@ def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None) -> Expr:
     tail = fma(r * r, polynomial(r, f.table("EXP")), r_low)
     total, error = fast_two_sum(x.like(1.0), r_high)
     half = bits >> 1
-    value = total + (error + tail) if factor is None else fma(total, factor, factor * (error + tail))
-    return (value * power_of_two(half, f)) * power_of_two(bits - half, f)
+    return total, error + tail, power_of_two(half, f), power_of_two(bits - half, f)

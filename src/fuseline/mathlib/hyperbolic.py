@@ -6,7 +6,7 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
-from .exponential import LOG2_E, exp_wide, expm1_wide, reduce_by_log2
+from .exponential import LOG2_E, exp_in_two_parts, exp_wide, expm1_wide
 from .formats import (
     DOUBLE,
     at_most,
@@ -53,8 +53,9 @@ def sinh(x: Expr) -> Expr:
         return call("copysign", (0.5 * (m + m / (m + 1.0))).cast(F32), x)
     u = x * x
     small = fma(a * u, polynomial(u, DOUBLE.table("SINH")), a)
-    h = _quarter_exponential(a)
-    large = h - 0.0625 / h
+    h, h_rest = _quarter_exponential(a)
+    large, rest = fast_two_sum(h, -0.0625 / h)
+    large = large + (rest + h_rest)
     return call("copysign", where(a > 1.0, large + large, small), x)
 
 
@@ -63,19 +64,16 @@ def cosh(x: Expr) -> Expr:
     if x.dtype is F32:
         e = exp_wide(at_most(abs(x), 90.0).cast(F64))
         return (0.5 * (e + 1.0 / e)).cast(F32)
-    h = _quarter_exponential(abs(x))
-    half = h + 0.0625 / h
+    h, h_rest = _quarter_exponential(abs(x))
+    half, rest = fast_two_sum(h, 0.0625 / h)
+    half = half + (rest + h_rest)
     return half + half
 
 
-def _quarter_exponential(a: Expr) -> Expr:
-    """exp(a)/4 for a >= 0, so that it overflows after the result does."""
-    f = DOUBLE
-    a = at_most(a, 710.476)  # just beyond overflow, where 2**(n - 2) is still finite
-    n, bits = round_to_integer(a, LOG2_E, f, low_bits=f.bias - 2)
-    r = reduce_by_log2(a, n, f)
-    scale = power_of_two(bits, f)
-    return fma(r * scale, fma(polynomial(r, f.table("EXP")), r, 1.0), scale)
+def _quarter_exponential(a: Expr) -> tuple[Expr, Expr]:
+    """exp(a)/4 for a >= 0 in two parts; a quarter, so that it overflows after the results do."""
+    # 710.476 is just beyond their overflow, where 2**n is still finite.
+    return exp_in_two_parts(at_most(a, 710.476), a.like(0.0), scale=0.25)
 
 
 def asinh(x: Expr) -> Expr:

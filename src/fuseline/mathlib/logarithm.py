@@ -11,8 +11,20 @@ import numpy as np
 
 from ..ir.build import Expr, fma, where
 from ..ir.dtype import F64
-from .exponential import exp
-from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, power_of_two, two_product
+from .exponential import exp_in_two_parts
+from .formats import (
+    DOUBLE,
+    SINGLE,
+    WIDE,
+    Format,
+    at_least,
+    fast_two_sum,
+    format_of,
+    polynomial,
+    power_of_two,
+    two_product,
+    two_sum,
+)
 
 
 def log(x: Expr) -> Expr:
@@ -65,16 +77,29 @@ def logaddexp(a: Expr, b: Expr) -> Expr:
     high, low = where(swap, b, a), where(swap, a, b)
     # Equal operands may be infinite; their distance is 0 all the same.
     distance = where(high == low, 0.0, low - high)
-    rest = where(distance > -math.inf, (low - distance) - high, 0.0)
+    rest = where(distance > -750.0, (low - distance) - high, 0.0)
     rest = where(distance == 0.0, 0.0, rest)
-    e = exp(distance)
-    e = fma(e, rest, e)
-    # log1p_finite takes no subnormal.
-    return (high + where(e < 2.0**-60, e, log1p_finite(e, DOUBLE))).cast(dtype)
+    e, e_rest = exp_in_two_parts(at_least(distance, -750.0), rest)
+    value = add_log1p(high, e, e_rest)
+    return where((abs(high) == math.inf) & (low == low), high, value).cast(dtype)
+
+
+def add_log1p(a: Expr, x: Expr, x_rest: Expr) -> Expr:
+    """a + log1p(x + x_rest) for float64 a and 0 <= x <= 1, rounded about once unless the two cancel."""
+    total, tail = _log1p_parts(x, DOUBLE, x_rest)
+    total, rest = two_sum(a, total)
+    # The reduced argument of a subnormal would be rounded.
+    return where(x < 2.0**-60, a + x, total + (rest + tail))
 
 
 def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
     """log(1 + x + x_rest) for finite x > -1 that are not subnormal, and a rest far below x."""
+    total, tail = _log1p_parts(x, f, x_rest)
+    return total + tail
+
+
+def _log1p_parts(x: Expr, f: Format, x_rest: Expr | None) -> tuple[Expr, Expr]:
+    """`log1p_finite` as a sum of a large and a small part."""
     # k comes from the rounded 1 + x; the reduced argument is x*2**-k + (2**-k - 1), rounded once and with its error.
     k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
     k = integer_to_float(k_bits, f)
@@ -87,7 +112,7 @@ def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
         r_rest = fma(x_rest * 0.25, scale, r_rest)
     high, low = f.table("LN2")
     total, rest = fast_two_sum(k * high, r)
-    return total + (rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r)))
+    return total, rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r))
 
 
 def log1p_wide(x: Expr) -> Expr:

@@ -136,7 +136,7 @@ def _power_double(a: Expr, y: Expr) -> Expr:
     product = where(high == 0.0, 0.0, product)
     ordinary = (abs(product) < 760.0) & (high != 0.0)
     product = at_most(at_least(product, -760.0), 760.0)
-    return exp_of_sum(product, where(ordinary, rest, 0.0), None)
+    return exp_of_sum(product, where(ordinary, rest, 0.0))
 
 
 def _log_in_two_parts(x: Expr) -> tuple[Expr, Expr]:
