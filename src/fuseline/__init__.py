@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fuseline.api.explanation import Explanation
     from fuseline.api.kernel import Kernel, compile, fuse
     from fuseline.api.measuring import measure
+    from fuseline.api.planning import Buffer, Instance, PlanResult, plan_buffers
     from fuseline.api.program import evaluate, graph, optimize
     from fuseline.api.roofline import Classification, classify, device, devices, probe
     from fuseline.errors import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from fuseline.runtime.recycle import trim
 
 __all__ = [
+    "Buffer",
     "Classification",
     "CompilerError",
     "DataFileError",
@@ -48,10 +50,12 @@ __all__ = [
     "FormulaError",
     "FuselineError",
     "InfeasibleError",
+    "Instance",
     "Kernel",
     "LimitError",
     "LiteralError",
     "PlanError",
+    "PlanResult",
     "ProvenanceError",
     "ReadOnlyError",
     "ShapeError",
@@ -74,6 +78,7 @@ __all__ = [
     "graph",
     "measure",
     "optimize",
+    "plan_buffers",
     "probe",
     "trim",
 ]
@@ -88,6 +93,10 @@ _HOME = {
     "evaluate": "fuseline.api.program",
     "graph": "fuseline.api.program",
     "optimize": "fuseline.api.program",
+    "Buffer": "fuseline.api.planning",
+    "Instance": "fuseline.api.planning",
+    "PlanResult": "fuseline.api.planning",
+    "plan_buffers": "fuseline.api.planning",
     "Classification": "fuseline.api.roofline",
     "classify": "fuseline.api.roofline",
     "device": "fuseline.api.roofline",

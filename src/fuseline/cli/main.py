@@ -33,6 +33,7 @@ COMMANDS = {
     "bench": "Measure a program on this machine.",
     "emit": "Write a program as NumPy, C, LLVM or other text.",
     "classify": "Say which resource bounds a kernel or a shape on a machine.",
+    "plan": "Place buffers in one arena and prove how small.",
     "device": "Machines: list, show, compare them, or measure this host.",
     "doctor": "Check what fuseline finds on this machine.",
 }

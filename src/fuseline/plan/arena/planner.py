@@ -22,6 +22,7 @@ DEFAULT_TIME_LIMIT_S = 60.0
 _COMPILE_S = 20.0
 _LOAD_S = 2.0
 _FIRST_ORDERS = 1
+_TELL_EVERY_S = 0.5
 _PURE_NODES = 1_000
 _PURE_NODES_WITHOUT_NUMBA = 1 << 60
 _MAX_EXACT_ENTRIES = 2_000_000
@@ -60,7 +61,7 @@ class _Planning:
     ) -> None:
         if not time_limit_s > 0:
             raise PlanError(f"the time limit must be positive, not {time_limit_s}")
-        self._began = time.perf_counter()
+        self._began = self._told = time.perf_counter()
         self._deadline = self._began + time_limit_s
         self._instance = instance
         self._seed = seed
@@ -134,7 +135,10 @@ class _Planning:
         return left > _COMPILE_S or (left > _LOAD_S and engine.compiled_before())
 
     def _late(self) -> bool:
-        return time.perf_counter() >= self._deadline
+        now = time.perf_counter()
+        if self._on_progress is not None and now - self._told >= _TELL_EVERY_S and self._standing.best.method:
+            self._tell()
+        return now >= self._deadline
 
     def _done(self) -> bool:
         return self._standing.closed or self._standing.best.peak <= self._goal
@@ -145,12 +149,16 @@ class _Planning:
             self._report()
 
     def _report(self) -> None:
+        self._log.append(self._tell())
+
+    def _tell(self) -> Incumbent:
         unit = self._sections.unit_bytes
-        seconds = time.perf_counter() - self._began
+        self._told = time.perf_counter()
+        seconds = self._told - self._began
         now = Incumbent(seconds, self._standing.best.peak * unit, self._standing.lower * unit, self._stage)
-        self._log.append(now)
         if self._on_progress is not None:
             self._on_progress(now)
+        return now
 
     def _result(self, stopped: str) -> PlanResult:
         standing, unit = self._standing, self._sections.unit_bytes

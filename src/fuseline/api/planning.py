@@ -1,0 +1,77 @@
+"""``fuseline.plan_buffers``: buffers in, a checked placement with its proof out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fuseline.errors import PlanError
+from fuseline.plan.arena.instance_csv import read_csv
+from fuseline.plan.arena.planner import DEFAULT_TIME_LIMIT_S, Progress, plan_instance
+from fuseline.plan.arena.types import Buffer, Gap, Incumbent, Instance, PlanResult
+from fuseline.units import parse_bytes
+
+if TYPE_CHECKING:
+    BufferLike = Buffer | tuple[int, int, int]
+
+__all__ = ["Buffer", "Gap", "Incumbent", "Instance", "PlanResult", "plan_buffers"]
+
+
+def plan_buffers(
+    buffers: Instance | str | os.PathLike[str] | Iterable[BufferLike],
+    *,
+    capacity: int | str | None = None,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    seed: int = 0,
+    exact: bool = True,
+    on_progress: Progress | None = None,
+) -> PlanResult:
+    """Place buffers with half-open lifetimes in one arena that is as small as possible.
+
+    ``buffers`` is an `Instance`, the path of a CSV file in MiniMalloc's form, or `Buffer` objects or ``(lower, upper,
+    size)`` triples, whose ids are then their positions. ``capacity`` (bytes, or text such as ``"1 MiB"``) ends the
+    search as soon as an answer fits. ``exact=False`` stops after the quick heuristics. Ctrl-C gives the best answer
+    so far.
+
+    The result has ``placement.offsets`` in bytes in the order of the buffers, ``peak_bytes``, ``lower_bound_bytes``
+    with its derivation in ``bound``, ``optimal``, ``gap`` and ``stopped_because``. It was checked by code that shares
+    nothing with the planner. Deterministic for a seed unless the time limit ends the search.
+
+    Raises:
+        PlanError: an impossible buffer, a file that is no instance, a time limit that is not positive.
+        InfeasibleError: the capacity is below the bound, or fixed offsets collide.
+        LimitError: a file or an instance beyond the stated limits.
+    """
+    capacity_bytes = parse_bytes(capacity) if isinstance(capacity, str) else capacity
+    return plan_instance(
+        as_instance(buffers),
+        capacity_bytes=capacity_bytes,
+        time_limit_s=time_limit_s,
+        seed=seed,
+        exact=exact,
+        on_progress=on_progress,
+    )
+
+
+def as_instance(buffers: Instance | str | os.PathLike[str] | Iterable[BufferLike]) -> Instance:
+    """Whatever `plan_buffers` accepts, as an instance.
+
+    Raises:
+        PlanError: something that is none of those.
+    """
+    if isinstance(buffers, Instance):
+        return buffers
+    if isinstance(buffers, (str, os.PathLike)):
+        return read_csv(buffers)
+    return Instance(tuple(_as_buffer(i, entry) for i, entry in enumerate(buffers)))
+
+
+def _as_buffer(i: int, entry: BufferLike) -> Buffer:
+    if isinstance(entry, Buffer):
+        return entry
+    try:
+        lower, upper, size = entry
+        return Buffer(str(i), int(lower), int(upper), int(size))
+    except (TypeError, ValueError):
+        raise PlanError(f"buffer {i}: {entry!r} is neither a Buffer nor (lower, upper, size)") from None

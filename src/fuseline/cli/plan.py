@@ -1,0 +1,148 @@
+"""``fuseline plan``: place buffers in one arena and say how far from the best possible the answer is."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fuseline.cli.programs import JsonOption, LangOption
+from fuseline.errors import InfeasibleError, PlanError
+
+if TYPE_CHECKING:
+    from fuseline.plan.arena.types import Incumbent, PlanResult
+
+_NO = 1
+_INTERRUPTED = 130
+
+
+def plan(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="FILE.csv", help="Buffers as CSV: id,lower,upper,size[,alignment,gaps,offset,hint]."),
+    ],
+    capacity: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Stop as soon as this is enough (1048576, 1 MiB).")
+    ] = None,
+    time_limit: Annotated[
+        str, typer.Option(metavar="TIME", help="End the search after this time (60, 500 ms, 2 min).")
+    ] = "60",
+    seed: Annotated[int, typer.Option(help="Another seed tries other orders.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the quick heuristics, no exact search.")] = False,
+    out: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Write the instance with its offsets.")] = None,
+    chart: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the arena (.svg, .png or .html).")] = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> int:
+    """Place buffers with known lifetimes and sizes in one arena, as small as possible, with a proof.
+
+    A lower bound comes first, then quick heuristics until one meets it, then exact search. Ctrl-C gives the best answer
+    so far. The status is 1 where --capacity cannot be or was not reached.
+    """
+    from fuseline.api.planning import as_instance, plan_buffers
+    from fuseline.report.catalogue import resolve_language
+    from fuseline.units import parse_bytes
+
+    language = resolve_language(lang)
+    capacity_bytes = None if capacity is None else parse_bytes(capacity)
+    limit_s = _seconds(time_limit)
+    instance = as_instance(source)
+    progress = _Progress(language)
+    try:
+        result = plan_buffers(
+            instance,
+            capacity=capacity_bytes,
+            time_limit_s=limit_s,
+            seed=seed,
+            exact=not quick,
+            on_progress=progress.show,
+        )
+    except InfeasibleError as error:
+        progress.clear()
+        print(f"fuseline: {error}", file=sys.stderr)
+        return _NO
+    finally:
+        progress.clear()
+    _write(result, out, chart, language)
+    _print(result, as_json, language)
+    if capacity_bytes is not None and result.peak_bytes > capacity_bytes:
+        _complain_not_found(result, capacity_bytes, language)
+        return _NO
+    return _INTERRUPTED if result.stopped_because == "interrupted" else 0
+
+
+def _seconds(time_limit: str) -> float:
+    """A time limit with or without a unit, in seconds."""
+    from fuseline.units import parse_time_s
+
+    try:
+        seconds = float(time_limit)
+    except ValueError:
+        seconds = parse_time_s(time_limit)
+    if not 0 < seconds < 1e9:
+        raise PlanError(f"the time limit must be a positive number of seconds, not {time_limit!r}")
+    return seconds
+
+
+def _write(result: PlanResult, out: str | None, chart: str | None, language: str) -> None:
+    if out is not None:
+        from fuseline.plan.arena.instance_csv import write_csv
+
+        write_csv(out, result.instance, result.placement)
+    if chart is not None:
+        from fuseline.report.arena_chart import draw_arena
+
+        draw_arena(result, chart, language)
+
+
+def _print(result: PlanResult, as_json: bool, language: str) -> None:
+    if as_json:
+        from fuseline.report.json_text import print_json
+
+        print_json(result.to_dict())
+        return
+    from fuseline.report.arena_document import arena_document
+    from fuseline.report.terminal import print_document
+
+    print_document(arena_document(result, language))
+
+
+def _complain_not_found(result: PlanResult, capacity_bytes: int, language: str) -> None:
+    from fuseline.report.arena_document import reason_text
+    from fuseline.report.catalogue import text
+
+    stopped = reason_text(result.stopped_because, language)
+    message = text("planner.not_found", language, capacity=f"{capacity_bytes:,}", stopped=stopped)
+    print(f"fuseline: {message}", file=sys.stderr)
+
+
+class _Progress:
+    """One line on standard error, overwritten by each step and gone in the end; nothing where it is no terminal."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._on = sys.stderr is not None and sys.stderr.isatty()
+
+    def show(self, now: Incumbent) -> None:
+        """Say how far the search is."""
+        if not self._on or not now.peak_bytes:
+            return
+        from fuseline.report.catalogue import text
+        from fuseline.units import format_percent
+
+        line = text(
+            "planner.progress",
+            self._language,
+            stage=now.stage,
+            peak=f"{now.peak_bytes:,}",
+            bound=f"{now.lower_bound_bytes:,}",
+            gap=format_percent(now.peak_bytes / max(1, now.lower_bound_bytes) - 1, 2),
+            seconds=f"{now.seconds:.1f}",
+        )
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._on:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,57 @@
+"""What ``fuseline plan`` says of a placement: how large, how good, and where each buffer lies."""
+
+from __future__ import annotations
+
+from fuseline.plan.arena.types import PlanResult
+from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.document import Cells, Column, Document, Fact, Facts, Gap, Row, Section, Table, head_and_tail
+from fuseline.units import format_bytes, format_percent, format_time
+
+HEAD_ROWS, TAIL_ROWS = 24, 6
+
+
+def arena_document(result: PlanResult, lang: str | None = None) -> Document:
+    """The report in one language."""
+    language = resolve_language(lang)
+    section = Section(text("planner.section", language), (_facts(result, language), _table(result, language)))
+    return Document(text("planner.title", language, name=result.instance.name), (section,), language)
+
+
+def reason_text(stopped: str, language: str) -> str:
+    """Why a search stopped, in words."""
+    return text(f"planner.reason.{stopped.replace(' ', '_')}", language)
+
+
+def _facts(result: PlanResult, language: str) -> Facts:
+    def label(key: str) -> str:
+        return text(f"planner.{key}", language)
+
+    proof = label("optimal") if result.optimal else label("not_optimal")
+    return Facts(
+        (
+            Fact(label("buffers"), f"{len(result.instance.buffers):,}"),
+            Fact(label("peak"), f"{result.peak_bytes:,} B", format_bytes(result.peak_bytes)),
+            Fact(label("bound"), f"{result.lower_bound_bytes:,} B", result.bound.derivation),
+            Fact(label("gap"), format_percent(result.gap, 2), proof),
+            Fact(label("method"), result.method or "–"),
+            Fact(label("stopped"), reason_text(result.stopped_because, language)),
+            Fact(label("seconds"), format_time(result.seconds, 3)),
+        )
+    )
+
+
+def _table(result: PlanResult, language: str) -> Table:
+    columns = tuple(
+        Column(text(f"planner.column.{key}", language), numeric=key != "id", flexible=key == "id")
+        for key in ("id", "offset", "size", "lower", "upper")
+    )
+    placed = sorted(
+        zip(result.instance.buffers, result.placement.offsets, strict=True), key=lambda pair: (pair[1], pair[0].lower)
+    )
+    head, hidden, tail = head_and_tail(placed, HEAD_ROWS, TAIL_ROWS)
+    rows: list[Row] = []
+    for part in (head, tail):
+        rows += [Cells((b.id, f"{offset:,}", f"{b.size:,}", f"{b.lower:,}", f"{b.upper:,}")) for b, offset in part]
+        if part is head and hidden:
+            rows.append(Gap(text("planner.hidden", language, count=f"{hidden:,}")))
+    return Table(columns, tuple(rows), text("planner.table", language))

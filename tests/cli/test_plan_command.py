@@ -1,0 +1,81 @@
+"""Promises of ``fuseline plan``, made through the entry point as a user's shell would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fuseline.cli.main import run
+from fuseline.plan.arena.instance_csv import read_csv
+
+CSV = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    path = tmp_path / "input.csv"
+    path.write_text(CSV)
+    return path
+
+
+def test_json_has_the_stable_keys(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(example), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    keys = {"peak_bytes", "lower_bound_bytes", "optimal", "gap", "seconds", "stopped_because", "buffers"}
+    assert keys <= set(found)
+    assert (found["peak_bytes"], found["lower_bound_bytes"], found["optimal"], found["gap"]) == (12, 12, True, 0.0)
+    assert [set(b) for b in found["buffers"]] == [{"id", "offset"}] * 5
+
+
+def test_out_writes_the_instance_with_its_offsets(example: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    assert run(["plan", str(example), "--out", str(out), "--quick"]) == 0
+    written = read_csv(out)
+    assert [b.id for b in written.buffers] == ["b1", "b2", "b3", "b4", "b5"]
+    assert max((b.offset or 0) + b.size for b in written.buffers) == 12
+
+
+@pytest.mark.parametrize(("lang", "word"), [("en", "lower bound"), ("zh", "下界")])
+def test_the_report_speaks_both_languages(
+    example: Path, capsys: pytest.CaptureFixture[str], lang: str, word: str
+) -> None:
+    assert run(["plan", str(example), "--lang", lang]) == 0
+    out = capsys.readouterr().out
+    assert word in out
+    assert "12 B are live" in out
+
+
+def test_a_capacity_that_cannot_be_reached_is_a_no(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(example), "--capacity", "11"]) == 1
+    assert "infeasible: at t=0 12 B are live" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["missing.csv"],
+        ["input.csv", "--time-limit", "0"],
+        ["input.csv", "--time-limit", "soon"],
+        ["input.csv", "--capacity", "lots"],
+        ["input.csv", "--chart", "arena.gif"],
+        ["input.csv", "--out", "no/such/folder/x.csv"],
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.chdir(example.parent)
+    assert run(["plan", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("fuseline: ")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")])
+def test_the_chart_is_written_in_each_format(example: Path, tmp_path: Path, ending: str, start: bytes) -> None:
+    path = tmp_path / f"arena.{ending}"
+    assert run(["plan", str(example), "--chart", str(path)]) == 0
+    assert path.read_bytes().lstrip().startswith(start)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name, "input.csv"]
