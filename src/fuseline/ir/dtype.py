@@ -146,8 +146,9 @@ def common_dtype(operands: tuple[DType, ...]) -> DType:
     kinds = tuple(dict.fromkeys(operands))
     if len(kinds) == 1:
         return kinds[0]
+    in_numpy = [d.numpy for d in kinds]
     try:
-        return dtype(np.result_type(*(d.numpy for d in kinds)))
+        return dtype(np.result_type(*in_numpy))
     except TypeError:
         listed = " and ".join(map(str, kinds))
         raise TypeRuleError(

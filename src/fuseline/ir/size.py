@@ -131,6 +131,8 @@ def broadcast(shapes: Iterable[Shape], labels: Iterable[str] = ()) -> Shape:
     Raises `ShapeError` naming the operands by ``labels``.
     """
     shapes = list(shapes)
+    if len(set(shapes)) == 1:
+        return shapes[0]
     rank = max((len(s) for s in shapes), default=0)
     result: list[Dim] = []
     for axis in range(-rank, 0):

@@ -15,15 +15,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from ..errors import FuselineError, TextFormError
 from ..ops import OPERATIONS
 from .dtype import BOOL, DType, dtype
 from .graph import Graph
 from .infer import MAX_NESTING, result_type
 from .literals import number_const
-from .node import Attrs, Node, const, const_array, const_bits, make
+from .node import Attrs, Node, const, const_array, const_bits, make, number_bits
 from .size import Dim, Shape, Size, named
 from .types import TensorType, TupleType, Type
 
@@ -59,13 +57,13 @@ def operand_text(graph: Graph, node: Node) -> str:
 
 def const_text(node: Node) -> str:
     """The value of a `const`: the shortest text that reads back as the same bits, else the bits themselves."""
-    value = const_array(node)
-    if node.dtype is BOOL:
+    value, d = const_array(node)[()], node.dtype
+    if d is BOOL:
         return "true" if value else "false"
-    if node.dtype.is_integer:
-        return str(int(value))
-    text = str(np.float32(value)) if node.dtype.bits == 32 else repr(float(value))
-    return text if const(float(text), node.dtype) is node else f"0x{node.attr('bits'):x}"
+    if d.is_integer:
+        return str(value)
+    text = str(value) if d.computed.bits == 32 else repr(float(value))
+    return text if number_bits(float(text), d) == node.attr("bits") else f"0x{node.attr('bits'):x}"
 
 
 def _print_attrs(node: Node) -> str:
@@ -228,7 +226,7 @@ def _split(text: str) -> list[str]:
 
 def _parse_const(text: str, d: DType) -> Node:
     try:
-        if text.startswith("0x") and (bits := int(text, 16)) < 2 ** (d.numpy.itemsize * 8):
+        if text.startswith("0x") and (bits := int(text, 16)) < 2**d.computed.bits:
             return const_bits(bits, d)
         if d is BOOL:
             return const({"true": True, "false": False}[text], d)
