@@ -52,19 +52,19 @@ def _module(llvm: Any, text: str, machine: Any, target: LlvmTarget, clean_up: bo
     context = llvm.create_context()
     try:
         module = llvm.parse_assembly(text, context)
+        module.verify()
     except RuntimeError as error:
         raise CompilerError(f"LLVM refuses generated text: {error}") from error
     module.triple = target.triple
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_verifier()
     if clean_up:
+        passes = llvm.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         passes.add_instruction_combine_pass()
         passes.add_new_gvn_pass()
         passes.add_aggressive_dce_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
+        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
     return module
 
 
