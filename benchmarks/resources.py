@@ -1,0 +1,105 @@
+"""Which resource binds a program: instructions, counted and timed on one vector in the first-level cache, or memory."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import fuseline
+import programs
+from fuseline.runtime.loop import Body
+from programs import Program
+
+_CALLS_A_SAMPLE = 20_000
+_SAMPLES = 15
+_DIVIDERS = ("div", "sqrt")
+
+
+def main() -> None:
+    """Print a JSON object a line for each program named on the command line."""
+    for name in sys.argv[1:] or programs.PROGRAMS:
+        print(json.dumps({"program": name, **measure(programs.PROGRAMS[name])}))
+
+
+def measure(program: Program) -> dict[str, Any]:
+    """Instructions of one pass of the loop, and the seconds it takes where memory plays no part."""
+    inputs = program.inputs(1 << 14)
+    kernel = fuseline.compile(program.formula, name=program.name)
+    operands = [np.asarray(inputs[name]) for name in kernel.inputs]
+    dtypes = tuple(a.dtype for a in operands)
+    loop = kernel.specialisation(dtypes).loop
+    body = loop.body()
+    shape = np.broadcast_shapes(*(a.shape for a in operands))
+    vectors = [_vector(np.broadcast_to(a, shape).ravel()[: body.lanes]) for a in operands]
+    vectors += [_vector(np.zeros(body.lanes, d)) for d in loop.outputs]
+    assembly = fuseline_assembly(kernel, dtypes)
+    return {
+        "lanes": body.lanes,
+        "vector_bytes": sum(v.nbytes for v in vectors),
+        "seconds_a_vector": _seconds(body, vectors),
+        **count(assembly),
+    }
+
+
+def fuseline_assembly(kernel: Any, dtypes: tuple[np.dtype[Any], ...]) -> str:
+    """The assembly of the kernel's body for these input dtypes."""
+    from fuseline.runtime.compile import assembly_text
+
+    return assembly_text(kernel.typed_graph(dtypes))
+
+
+def _vector(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy on a border of 64 bytes."""
+    store = np.zeros(values.nbytes + 64, np.uint8)
+    start = -store.ctypes.data % 64
+    vector: np.ndarray[Any, Any] = store[start : start + values.nbytes].view(values.dtype)
+    vector[:] = values
+    return vector
+
+
+def _seconds(body: Body, vectors: list[np.ndarray[Any, Any]]) -> float:
+    """Least time of one pass when every pass reads and writes the same vectors."""
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(body.address)
+    addresses = (ctypes.c_void_p * len(vectors))(*(v.ctypes.data for v in vectors))
+    increments = (ctypes.c_int64 * len(vectors))()
+    samples = []
+    for _ in range(_SAMPLES + 1):
+        start = time.perf_counter_ns()
+        run(ctypes.addressof(addresses), ctypes.addressof(increments), _CALLS_A_SAMPLE, 0)
+        samples.append((time.perf_counter_ns() - start) * 1e-9 / _CALLS_A_SAMPLE)
+    return min(samples[1:])
+
+
+def count(assembly: str) -> dict[str, int]:
+    """Instructions of the loop in a body's assembly: all, those that touch memory, divisions and square roots.
+
+    The body stores in one of two ways; both are counted, which adds as many instructions as there are outputs.
+    """
+    lines = assembly[assembly.index("\nbody:") :].splitlines()
+    labels = {m[1]: i for i, line in enumerate(lines) if (m := re.match(r"(\.L\w+):", line))}
+    jumps = [
+        (labels[m[1]], i)
+        for i, line in enumerate(lines)
+        if (m := re.match(r"\s+(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.L\w+)", line))
+        and m[1] in labels
+    ]
+    first = min(target for target, source in jumps if target < source)
+    last = max(source for target, source in jumps if target <= source)
+    loop = [line.strip() for line in lines[first : last + 1] if re.match(r"\s+[a-z]", line)]
+    memory = [i for i in loop if re.search(r"\(%\w+|\[\w+", i) and not i.startswith("lea")]
+    return {
+        "instructions": len(loop),
+        "memory_instructions": len(memory),
+        "constants_and_spills": sum("%rip" in i or "%rsp" in i or "[sp" in i for i in memory),
+        "divisions": sum(any(d in i.split()[0] for d in _DIVIDERS) for i in loop),
+    }
+
+
+if __name__ == "__main__":
+    main()
