@@ -80,6 +80,14 @@ def test_each_dtype_gets_its_own_specialisation(dtype):
     assert same_bits(fl.compile("y = x*x + 1")(x), fl.evaluate(fl.graph("y = x*x + 1", fl_name(dtype)), x=x))
 
 
+def test_a_16_bit_program_is_its_float32_self_rounded_once():
+    import ml_dtypes
+
+    x, b, r = (normals(500, seed=i).astype(ml_dtypes.bfloat16) for i in range(3))
+    wide = fl.compile(COURSE)(*(a.astype(np.float32) for a in (x, b, r)))
+    assert same_bits(fl.compile(COURSE)(x, b, r), wide.astype(ml_dtypes.bfloat16))
+
+
 def fl_name(dtype: str) -> str:
     return {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32"}[dtype]
 

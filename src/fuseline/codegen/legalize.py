@@ -74,7 +74,7 @@ class _Legalizer:
 
     def stored(self, node: Node) -> Expr:
         """The value as its own dtype, rounded where that is narrower than what it was computed in."""
-        if node.is_source:
+        if node.op == "input" or (node.op == "const" and not node.dtype.is_storage_float):
             return Expr(node)
         value = self.value(node)
         return self.narrowed(value, node.dtype) if node.dtype.is_storage_float else value

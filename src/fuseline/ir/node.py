@@ -53,13 +53,14 @@ class Node:
     @property
     def tensor(self) -> TensorType:
         """The type of a node that is one typed tensor."""
-        assert isinstance(self.type, TensorType), f"{self.op} has no tensor type"
-        return self.type
+        type_ = self.type
+        assert type_.__class__ is TensorType, f"{self.op} has no tensor type"
+        return type_
 
     @property
     def dtype(self) -> DType:
         """The element type of a node that is one typed tensor."""
-        return self.tensor.dtype
+        return self.type.dtype  # type: ignore[union-attr]
 
     @property
     def is_source(self) -> bool:
@@ -121,7 +122,8 @@ def _forget(entry: weakref.ref[Node]) -> None:
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Attributes hold bit patterns, because NaN is not equal to itself and -0.0 equals 0.0.
+# Attributes hold bit patterns, because NaN is not equal to itself and -0.0 equals 0.0. A number of a 16-bit float dtype
+# is carried as float32 like every value of that dtype: only outputs and casts round (SEMANTICS.md P2).
 
 
 def literal(value: Number) -> Node:
@@ -153,17 +155,18 @@ def _decode(encoded: tuple[str, int]) -> Number:
 
 
 def const(value: Any, d: DType) -> Node:
-    """A number of dtype ``d``: a Python number or NumPy scalar, rounded once to ``d``."""
+    """A number of dtype ``d``: a Python number or NumPy scalar, rounded once to the dtype ``d`` is computed in."""
     return const_bits(number_bits(value, d), d)
 
 
 def const_bits(bits: int, d: DType) -> Node:
-    """A number of dtype ``d`` given by its bit pattern."""
+    """A number of dtype ``d`` given by its bit pattern in the dtype that ``d`` is computed in."""
     return make("const", (), (("bits", bits),), TensorType(d, ()))
 
 
 def number_bits(value: Any, d: DType) -> int:
-    """The bit pattern of ``value`` rounded once to ``d``."""
+    """The bit pattern of ``value`` rounded once to the dtype that ``d`` is computed in."""
+    d = d.computed
     if isinstance(value, float) and d.bits >= 32 and d.is_float:
         pattern = _float_bits(value, d.bits)
         if pattern is not None:
@@ -183,7 +186,7 @@ def _float_bits(value: float, width: int) -> int | None:
 
 
 def const_array(node: Node) -> np.ndarray[Any, np.dtype[Any]]:
-    """The value of a `const` as a 0-d array of its dtype."""
-    d = node.dtype
+    """The value of a `const` as a 0-d array of the dtype it is computed in."""
+    d = node.dtype.computed
     raw = int(node.attr("bits")).to_bytes(d.bits // 8, "little")
     return np.frombuffer(raw, d.numpy.newbyteorder("<")).astype(d.numpy).reshape(())

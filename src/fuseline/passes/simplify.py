@@ -120,7 +120,7 @@ def square(node: Node) -> Node | None:
 def cast_to_own_dtype(node: Node) -> Node | None:
     """A cast to the dtype a value has already is the value; not of a 16-bit result, which it rounds (P2)."""
     inner = node.args[0]
-    rounds = node.dtype.is_storage_float and inner.op not in ("input", "cast", "const")
+    rounds = node.dtype.is_storage_float and inner.op not in ("input", "cast")
     return None if rounds else _kept(node, inner)
 
 

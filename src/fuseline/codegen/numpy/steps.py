@@ -201,7 +201,7 @@ class _Writer:
         result, given = [], set()
         for output, node in self.graph.outputs:
             if node.op == "const":
-                name = self.append(output, "np.array", (const_array(node)[()],))
+                name = self.append(output, "np.array", (const_array(node).astype(node.dtype.numpy)[()],))
             elif node.dtype.is_storage_float:
                 name = self.append(output, "astype", (Name(self.names[node]),), node.dtype.numpy)
             elif node.op == "input" or node in given:
