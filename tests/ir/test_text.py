@@ -127,7 +127,7 @@ REFUSED = [
     ("%x = input f32[2]\n%y = add f32[2] %x, one:f32\nreturn out=%y", "line 2", "not a number"),
     ("%x = input u8[2]\n%y = add u8[2] %x, 300:u8\nreturn out=%y", "line 2", "not a number"),
     ("%x = input f32[2]\n%y = add f32[2] %x, 0x1ffffffff:f32\nreturn out=%y", "line 2", "not a number"),
-    ("%x = input f32[2]\n%y = add f32[2] %x, 0x1:f4e2m1\nreturn out=%y", "line 2", "no common dtype"),
+    ("%x = input f32[2]\n%y = add f32[2] %x, 0x1:f4e2m1\nreturn out=%y", "line 2", "packed"),
     ("%x = input f32[2]\n%y = add f32[2] %x\nreturn out=%y", "line 2", "2 operands"),
     ("%x = input f32[2]\n%y = exp f32[2] %x\n%z = exp f32[2] %x\nreturn out=%z", "line 3", "repeats"),
     ("%x = input f32[2]\n%y = sum f32[] %x {axes}\nreturn out=%y", "line 2", "key=value"),
