@@ -103,7 +103,7 @@ class Walk:
             count,
         )
         sizes |= {"reason": count * words, "failure": words, "conflict": levels * words}
-        sizes |= dict.fromkeys(("level_section", "level_floor", "level_waste", "level_choice"), levels)
+        sizes |= dict.fromkeys(("level_section", "level_floor", "level_choice"), levels)
         sizes |= dict.fromkeys(("level_next", "level_end", "level_sections", "level_buffers"), levels)
         sizes |= {"trail_section": rows, "trail_values": 6 * rows, "trail_reason": rows * words, "trail_buffer": rows}
         sizes |= {"trail_least": rows, "options": slots}

@@ -103,7 +103,6 @@ class Layout(NamedTuple):
     trail_least: int
     level_section: int
     level_floor: int
-    level_waste: int
     level_choice: int
     level_next: int
     level_end: int
@@ -338,7 +337,7 @@ def collides(m: Any, at: Layout, i: int, level: int) -> bool:
     return False
 
 
-def waste_level(m: Any, at: Layout, s: int, first: int, end: int, row: int) -> int:
+def waste_level(m: Any, at: Layout, s: int, row: int) -> int:
     """The lowest level above the floor of ``s`` at which any of its buffers could rest if none rests on the floor.
 
     A ready buffer that does not rest on this floor rests on a buffer outside this section. The bits at ``row`` gain
@@ -348,8 +347,10 @@ def waste_level(m: Any, at: Layout, s: int, first: int, end: int, row: int) -> i
     mark = -1 - m[at.nodes]
     for k in range(m[at.begin + s], m[at.begin + s] + m[at.left + s]):
         m[at.mark + m[at.member + k]] = mark
-    for o in range(first, end):
-        i = m[at.options + o]
+    for r in range(m[at.begin + s], m[at.begin + s] + m[at.left + s]):
+        i = m[at.member + r]
+        if m[at.least + i] > m[at.floor + s]:
+            continue
         for k in range(m[at.first + i], m[at.first + i + 1]):
             other = m[at.place + k]
             if m[at.section_mark + other] == mark:
@@ -412,21 +413,17 @@ def branch(m: Any, at: Layout, s: int) -> None:
             end += 1
     if m[at.above + s] < INFINITE:
         explain_level(m, at, s, m[at.above + s], row)
-    waste = INFINITE
-    if floor + 1 + m[at.rest + s] <= m[at.capacity]:
-        waste = waste_level(m, at, s, first, end, row)
     kept = first
     for o in range(first, end):
         i = m[at.options + o]
         if admitted(m, at, s, i) and supported(m, at, i, floor, row):
             m[at.options + kept] = i
             kept += 1
-    if waste + m[at.rest + s] <= m[at.capacity]:
+    if floor + 1 + m[at.rest + s] <= m[at.capacity]:
         m[at.options + kept] = -1
         kept += 1
     m[at.level_section + level] = s
     m[at.level_floor + level] = floor
-    m[at.level_waste + level] = waste
     m[at.level_next + level] = first
     m[at.level_end + level] = kept
     m[at.level_sections + level] = m[at.section_trail]
@@ -470,10 +467,12 @@ def put(m: Any, at: Layout, i: int, level: int, offset: int) -> int:
 
 def lose(m: Any, at: Layout, s: int, level: int) -> int:
     """Give up the floor of ``s`` up to the waste level, by the decision of ``level``; the number of sections queued."""
+    row = at.conflict + level * at.words
     touch(m, at, s)
-    merge(m, at, at.reason + s * at.words, at.conflict + level * at.words)
+    # Only now, since most levels never come to their last alternative.
+    m[at.floor + s] = waste_level(m, at, s, row)
+    merge(m, at, at.reason + s * at.words, row)
     m[at.reason + s * at.words + level // at.bits] |= 1 << (level % at.bits)
-    m[at.floor + s] = m[at.level_waste + level]
     m[at.queue] = s
     m[at.queued + s] = 1
     return 1

@@ -1,0 +1,153 @@
+"""How good and how fast arena placement is, beside what others do, on published and generated instances.
+
+Prints one table (peak ÷ bound, seconds, proof) and with ``--write`` puts it into docs/planner.md. The instances A to
+K are MiniMalloc's (https://github.com/google/minimalloc, benchmarks/challenging; Apache-2.0): give their folder.
+
+    python benchmarks/planner.py FOLDER [--write] [--time-limit 60] [--cpsat-seconds 10] [--only A,K]
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuseline.plan.arena import generate, portfolio
+from fuseline.plan.arena.checker import check
+from fuseline.plan.arena.cpsat import cpsat_available, solve_with_cpsat
+from fuseline.plan.arena.instance_csv import read_csv
+from fuseline.plan.arena.planner import plan_instance
+from fuseline.plan.arena.sections import Sections, cut
+from fuseline.plan.arena.types import Instance, Placement
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "planner.md"
+BEGIN, END = "<!-- table: benchmarks/planner.py -->", "<!-- end of table -->"
+LARGE = 4_000
+
+Key = Callable[[int], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One method on one instance. ``proof`` is whether the method itself showed its answer to be the least."""
+
+    peak_bytes: int
+    bound_bytes: int
+    seconds: float
+    proof: bool
+
+
+def peers(s: Sections) -> dict[str, Key]:
+    """Published orders, all placed by best fit: TFLite's greedy by size, XLA's two, and allocation at run time."""
+    life = [b - a for a, b in zip(s.lower, s.upper, strict=True)]
+    return {
+        "greedy by size": lambda i: (-s.size[i], s.lower[i]),
+        "XLA spatial": lambda i: (-s.size[i], -life[i], s.lower[i]),
+        "XLA temporal": lambda i: (-life[i], -s.size[i], s.lower[i]),
+        "online best fit": lambda i: (s.lower[i], i),
+    }
+
+
+def run_peer(instance: Instance, name: str) -> Measured:
+    began = time.perf_counter()
+    sections = cut(instance)
+    order = sorted(range(sections.buffer_count), key=peers(sections)[name])
+    offsets = portfolio.place(sections, portfolio.conflicts_of(sections), order, best_fit=True)
+    placement = sections.placement(offsets)
+    seconds = time.perf_counter() - began
+    return checked(instance, placement, max(sections.live) * sections.unit_bytes, seconds)
+
+
+def run_cpsat(instance: Instance, limit_s: float) -> Measured | None:
+    began = time.perf_counter()
+    answer = solve_with_cpsat(instance, time_limit_s=limit_s)
+    seconds = time.perf_counter() - began
+    if answer.placement is None:
+        return None
+    return checked(instance, answer.placement, answer.lower_bound_bytes, seconds)
+
+
+def run_ours(instance: Instance, limit_s: float) -> Measured:
+    began = time.perf_counter()
+    result = plan_instance(instance, time_limit_s=limit_s)
+    return checked(instance, result.placement, result.lower_bound_bytes, time.perf_counter() - began)
+
+
+def checked(instance: Instance, placement: Placement, bound: int, seconds: float) -> Measured:
+    faults = check(instance, placement.offsets, placement.peak_bytes)
+    if faults:
+        raise SystemExit(f"{instance.name}: {faults[0]}")
+    return Measured(placement.peak_bytes, bound, seconds, placement.peak_bytes == bound)
+
+
+def cell(found: Measured | None, bound: int) -> str:
+    if found is None:
+        return "–"
+    proof = " ✓" if found.proof else ""
+    return f"{found.peak_bytes / bound:.4f} · {found.seconds:.2f} s{proof}"
+
+
+def table(instances: list[Instance], limit_s: float, cpsat_s: float) -> str:
+    names = ["greedy by size", "XLA spatial", "XLA temporal", "online best fit"]
+    lines = [
+        "| instance | buffers | live bound | ours: bytes | ours | " + " | ".join([*names, "CP-SAT"]) + " |",
+        "|---|---|---|---|---|" + "---|" * (len(names) + 1),
+    ]
+    total = 0.0
+    for instance in instances:
+        sections = cut(instance)
+        bound = max(sections.live) * sections.unit_bytes
+        large = len(instance.buffers) > LARGE
+        ours = run_ours(instance, limit_s)
+        total += ours.seconds
+        others = [None if large else run_peer(instance, name) for name in names]
+        others.append(run_cpsat(instance, cpsat_s) if cpsat_s and not large and cpsat_available() else None)
+        row = [instance.name.split(".")[0], f"{len(instance.buffers):,}", f"{bound:,}", f"{ours.peak_bytes:,}"]
+        lines.append("| " + " | ".join([*row, cell(ours, bound), *(cell(found, bound) for found in others)]) + " |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    lines.append("")
+    lines.append(f"Ours took {total:.1f} s in all. ✓: the method itself proved its answer to be the least possible.")
+    lines.append(
+        f"Python {platform.python_version()}, {platform.machine()}, one thread; limits: CP-SAT {cpsat_s:g} s, ours {limit_s:g} s."
+    )
+    return "\n".join(lines)
+
+
+def generated() -> list[Instance]:
+    return [
+        generate.training_step(1000),
+        generate.training_step(2800, seed=1),
+        generate.random_trace(20_000),
+        generate.random_trace(60_000),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="folder with MiniMalloc's CSV files")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/planner.md")
+    parser.add_argument("--time-limit", type=float, default=60.0)
+    parser.add_argument("--cpsat-seconds", type=float, default=10.0)
+    parser.add_argument("--only", default="", help="names of instances, as A,K")
+    parser.add_argument("--no-generated", action="store_true")
+    chosen = parser.parse_args()
+    files = sorted(chosen.folder.glob("*.csv")) if chosen.folder else []
+    instances = [read_csv(path) for path in files]
+    if not chosen.no_generated:
+        instances += generated()
+    if chosen.only:
+        instances = [i for i in instances if i.name.split(".")[0] in chosen.only.split(",")]
+    text = table(instances, chosen.time_limit, chosen.cpsat_seconds)
+    print(text)
+    if chosen.write:
+        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        DOCUMENT.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
