@@ -90,8 +90,25 @@ def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """Horner's scheme in fused multiply-adds, constant term first."""
-    result = x.like(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        result = fma(result, x, c)
+    """The polynomial by fused multiply-adds, constant term first.
+
+    Horner's scheme where it is short. A long one waits for each step, and a loop body that waits fills the processor's
+    queues: it is cut into pieces of two or four terms that are independent of each other (Estrin).
+    """
+    terms: list[Expr | float] = list(coefficients)
+    step = x
+    cuts = 0 if len(terms) < 7 else 1 if len(terms) < 14 else 2
+    for _ in range(cuts):
+        terms = [_pair(step, *terms[i : i + 2]) for i in range(0, len(terms), 2)]
+        step = step * step
+    last = terms[-1]
+    result = last if isinstance(last, Expr) else x.like(last)
+    for term in reversed(terms[:-1]):
+        result = fma(result, step, term)
     return result
+
+
+def _pair(x: Expr, low: Expr | float, high: Expr | float | None = None) -> Expr | float:
+    if high is None:
+        return low
+    return fma(x, high, low) if not isinstance(high, Expr) else fma(high, x, low)
