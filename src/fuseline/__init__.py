@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fuseline.api.explanation import Explanation
     from fuseline.api.kernel import Kernel, compile, fuse
     from fuseline.api.measuring import measure
-    from fuseline.api.planning import Buffer, Instance, PlanResult, plan_buffers
+    from fuseline.api.planning import Buffer, Instance, JointPlan, PlanResult, plan_buffers, plan_program
     from fuseline.api.program import evaluate, graph, optimize
     from fuseline.api.roofline import Classification, classify, device, devices, probe
     from fuseline.errors import (
@@ -51,6 +51,7 @@ __all__ = [
     "FuselineError",
     "InfeasibleError",
     "Instance",
+    "JointPlan",
     "Kernel",
     "LimitError",
     "LiteralError",
@@ -79,6 +80,7 @@ __all__ = [
     "measure",
     "optimize",
     "plan_buffers",
+    "plan_program",
     "probe",
     "trim",
 ]
@@ -96,7 +98,9 @@ _HOME = {
     "Buffer": "fuseline.api.planning",
     "Instance": "fuseline.api.planning",
     "PlanResult": "fuseline.api.planning",
+    "JointPlan": "fuseline.api.planning",
     "plan_buffers": "fuseline.api.planning",
+    "plan_program": "fuseline.api.planning",
     "Classification": "fuseline.api.roofline",
     "classify": "fuseline.api.roofline",
     "device": "fuseline.api.roofline",

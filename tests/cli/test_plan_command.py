@@ -79,3 +79,31 @@ def test_the_chart_is_written_in_each_format(example: Path, tmp_path: Path, endi
     assert run(["plan", str(example), "--chart", str(path)]) == 0
     assert path.read_bytes().lstrip().startswith(start)
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name, "input.csv"]
+
+
+COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+
+
+def test_a_formula_is_ordered_and_placed_in_two_buffers_instead_of_three(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", COURSE, "--shape", "1024", "--dtype", "f32", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["program_order_peak_bytes"], found["peak_bytes"], found["optimal"]) == (3 * 4096, 2 * 4096, True)
+    assert len(found["buffers"]) == 2
+    assert len(found["order"]) == 11
+    assert {"result": "out", "operand": "y"} in found["overwrites"]
+
+
+def test_a_graph_in_text_form_is_planned_and_its_report_names_each_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "graph.txt"
+    path.write_text("%x = input f32[8]\n%h = exp f32[8] %x\n%out = add f32[8] %h, %x\nreturn out=%out\n")
+    assert run(["plan", str(path), "--lang", "en"]) == 0
+    out = capsys.readouterr().out
+    assert "Steps in the chosen order" in out
+    assert "32 B" in out
+
+
+def test_a_bad_formula_is_status_2_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "x +* y"]) == 2
+    assert "line 1, column" in capsys.readouterr().err

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fuseline.errors import PlanError
 from fuseline.plan.arena.instance_csv import read_csv
 from fuseline.plan.arena.planner import DEFAULT_TIME_LIMIT_S, Progress, plan_instance
 from fuseline.plan.arena.types import Buffer, Gap, Incumbent, Instance, PlanResult
+from fuseline.plan.joint import JointPlan, plan_graph
 from fuseline.units import parse_bytes
 
 if TYPE_CHECKING:
+    from fuseline.api.program import Source
+    from fuseline.ir.dtype import DType
+
     BufferLike = Buffer | tuple[int, int, int]
 
-__all__ = ["Buffer", "Gap", "Incumbent", "Instance", "PlanResult", "plan_buffers"]
+__all__ = ["Buffer", "Gap", "Incumbent", "Instance", "JointPlan", "PlanResult", "plan_buffers", "plan_program"]
 
 
 def plan_buffers(
@@ -75,3 +79,42 @@ def _as_buffer(i: int, entry: BufferLike) -> Buffer:
         return Buffer(str(i), int(lower), int(upper), int(size))
     except (TypeError, ValueError):
         raise PlanError(f"buffer {i}: {entry!r} is neither a Buffer nor (lower, upper, size)") from None
+
+
+def plan_program(
+    source: Source,
+    shape: Sequence[int] | str | None = None,
+    dtype: DType | str | None = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    alignment: int = 1,
+    capacity: int | None = None,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> JointPlan:
+    """Order, in-place results and arena of a program that runs one instruction at a time.
+
+    ``source`` is a formula text, a function or a graph; ``shape``, ``dtype``, ``outputs`` and ``sizes`` are those of
+    `explain`. Buffer ids are the names of values; time is the position in the chosen order. Inputs lie outside the
+    arena.
+
+    Raises:
+        FormulaError and its kin for a bad program, ShapeError for a size that is missing.
+    """
+    from fuseline.api.explaining import DEFAULT_DTYPE, explain
+    from fuseline.cost.ledger import Sizes
+    from fuseline.plan.storage_graph import storage_graph
+
+    explained = explain(source, shape, dtype or DEFAULT_DTYPE, outputs=outputs, sizes=sizes)
+    amounts = Sizes(explained.sizes, explained.shape)
+    graph = storage_graph(explained.graph, lambda node: int(amounts.bytes_of(node)), alignment)
+    return plan_graph(
+        graph,
+        capacity_bytes=capacity,
+        time_limit_s=time_limit_s,
+        seed=seed,
+        name="program",
+        on_progress=on_progress,
+    )

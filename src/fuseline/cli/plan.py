@@ -1,4 +1,6 @@
-"""``fuseline plan``: place buffers in one arena and say how far from the best possible the answer is."""
+"""``fuseline plan``: place buffers, or the values of a program, in one arena and say how far from best the answer
+is.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +9,108 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fuseline.cli.programs import JsonOption, LangOption
+from fuseline.cli.programs import (
+    JsonOption,
+    LangOption,
+    OutputsOption,
+    SizeOption,
+    parse_names,
+    parse_sizes,
+    read_program,
+)
 from fuseline.errors import InfeasibleError, PlanError
 
 if TYPE_CHECKING:
+    from fuseline.ir.graph import Graph
     from fuseline.plan.arena.types import Incumbent, PlanResult
+    from fuseline.plan.joint import JointPlan
 
 _NO = 1
 _INTERRUPTED = 130
+_PROGRAM = "Programs"
+
+TimeLimitOption = Annotated[
+    str, typer.Option(metavar="TIME", help="End the search after this time (60, 500 ms, 2 min).")
+]
 
 
 def plan(
     source: Annotated[
         str,
-        typer.Argument(metavar="FILE.csv", help="Buffers as CSV: id,lower,upper,size[,alignment,gaps,offset,hint]."),
+        typer.Argument(
+            metavar="FILE.csv|PROGRAM",
+            help="Buffers as CSV (id,lower,upper,size[,alignment,gaps,offset,hint]), or a formula, its file, a graph.",
+        ),
     ],
     capacity: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Stop as soon as this is enough (1048576, 1 MiB).")
     ] = None,
-    time_limit: Annotated[
-        str, typer.Option(metavar="TIME", help="End the search after this time (60, 500 ms, 2 min).")
-    ] = "60",
+    time_limit: TimeLimitOption = "60",
     seed: Annotated[int, typer.Option(help="Another seed tries other orders.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Only the quick heuristics, no exact search.")] = False,
     out: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Write the instance with its offsets.")] = None,
     chart: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the arena (.svg, .png or .html).")] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(metavar="SIZES", help="Shape of arrays that are not declared.", rich_help_panel=_PROGRAM),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Dtype of arrays that are not declared.", rich_help_panel=_PROGRAM)
+    ] = None,
+    size: SizeOption = None,
+    outputs: OutputsOption = None,
+    alignment: Annotated[
+        str, typer.Option(metavar="SIZE", help="Alignment of every buffer.", rich_help_panel=_PROGRAM)
+    ] = "1",
     as_json: JsonOption = False,
     lang: LangOption = None,
 ) -> int:
     """Place buffers with known lifetimes and sizes in one arena, as small as possible, with a proof.
 
-    A lower bound comes first, then quick heuristics until one meets it, then exact search. Ctrl-C gives the best answer
-    so far. The status is 1 where --capacity cannot be or was not reached.
+    A lower bound comes first, then quick heuristics until one meets it, then exact search. For a program the order of
+    its instructions is chosen first. Ctrl-C gives the best answer so far. The status is 1 where --capacity cannot be or
+    was not reached.
     """
-    from fuseline.api.planning import as_instance, plan_buffers
     from fuseline.report.catalogue import resolve_language
     from fuseline.units import parse_bytes
 
     language = resolve_language(lang)
     capacity_bytes = None if capacity is None else parse_bytes(capacity)
     limit_s = _seconds(time_limit)
-    instance = as_instance(source)
+    if chart is not None:
+        from fuseline.report.arena_chart import require_format
+
+        require_format(chart)
     progress = _Progress(language)
+    joint = None
     try:
-        result = plan_buffers(
-            instance,
-            capacity=capacity_bytes,
-            time_limit_s=limit_s,
-            seed=seed,
-            exact=not quick,
-            on_progress=progress.show,
-        )
+        if _is_instance(source):
+            from fuseline.api.planning import plan_buffers
+
+            result = plan_buffers(
+                source,
+                capacity=capacity_bytes,
+                time_limit_s=limit_s,
+                seed=seed,
+                exact=not quick,
+                on_progress=progress.show,
+            )
+        else:
+            from fuseline.api.planning import plan_program
+
+            joint = plan_program(
+                _program(source),
+                shape,
+                dtype,
+                outputs=parse_names(outputs),
+                sizes=parse_sizes(size),
+                alignment=parse_bytes(alignment),
+                capacity=capacity_bytes,
+                time_limit_s=limit_s,
+                seed=seed,
+                on_progress=progress.show,
+            )
+            result = joint.arena
     except InfeasibleError as error:
         progress.clear()
         print(f"fuseline: {error}", file=sys.stderr)
@@ -65,11 +118,26 @@ def plan(
     finally:
         progress.clear()
     _write(result, out, chart, language)
-    _print(result, as_json, language)
+    _print(result, joint, as_json, language)
     if capacity_bytes is not None and result.peak_bytes > capacity_bytes:
         _complain_not_found(result, capacity_bytes, language)
         return _NO
     return _INTERRUPTED if result.stopped_because == "interrupted" else 0
+
+
+def _is_instance(source: str) -> bool:
+    """Whether ``source`` names a CSV file, existing or not."""
+    return source.lower().endswith(".csv")
+
+
+def _program(source: str) -> str | Graph:
+    """A program given as formula, file or text form of a graph, whose first line begins with ``%``."""
+    found = read_program(source)
+    if not found.lstrip().startswith("%"):
+        return found
+    from fuseline.ir.text import parse_graph
+
+    return parse_graph(found)
 
 
 def _seconds(time_limit: str) -> float:
@@ -96,16 +164,16 @@ def _write(result: PlanResult, out: str | None, chart: str | None, language: str
         draw_arena(result, chart, language)
 
 
-def _print(result: PlanResult, as_json: bool, language: str) -> None:
+def _print(result: PlanResult, joint: JointPlan | None, as_json: bool, language: str) -> None:
     if as_json:
         from fuseline.report.json_text import print_json
 
-        print_json(result.to_dict())
+        print_json(result.to_dict() if joint is None else joint.to_dict())
         return
-    from fuseline.report.arena_document import arena_document
+    from fuseline.report.arena_document import arena_document, joint_document
     from fuseline.report.terminal import print_document
 
-    print_document(arena_document(result, language))
+    print_document(arena_document(result, language) if joint is None else joint_document(joint, language))
 
 
 def _complain_not_found(result: PlanResult, capacity_bytes: int, language: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fuseline.plan.arena.planner import Progress, plan_instance
 from fuseline.plan.arena.types import PlanResult
@@ -16,15 +17,31 @@ from fuseline.plan.schedule.problem import ScheduleProblem, peak_of
 class JointPlan:
     """``order`` of operations, the ``overwrites`` it makes use of, and the arena of the storages.
 
-    ``peak_without_reuse_bytes`` is what the same order keeps alive when every result gets bytes of its own. Valid for
-    sequential execution in this order only.
+    ``peak_without_reuse_bytes`` is what the same order keeps alive when every result gets bytes of its own,
+    ``program_order_peak_bytes`` what program order keeps alive with the same rules. Valid for sequential execution in
+    this order only.
     """
 
+    graph: StorageGraph
     order: tuple[int, ...]
     schedule: Schedule | None
     overwrites: tuple[Overwrite, ...]
     arena: PlanResult
     peak_without_reuse_bytes: int
+    program_order_peak_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The arena's stable JSON form, and beside it the order, the overwrites and the peaks compared."""
+        values = self.graph.values
+        return {
+            **self.arena.to_dict(),
+            "order": [self.graph.operations[u].name for u in self.order],
+            "overwrites": [
+                {"result": values[o.result].name, "operand": values[o.operand].name} for o in self.overwrites
+            ],
+            "program_order_peak_bytes": self.program_order_peak_bytes,
+            "peak_without_reuse_bytes": self.peak_without_reuse_bytes,
+        }
 
 
 def plan_graph(
@@ -32,6 +49,7 @@ def plan_graph(
     *,
     order: Sequence[int] | None = None,
     in_place: bool = True,
+    capacity_bytes: int | None = None,
     time_limit_s: float = 10.0,
     seed: int = 0,
     name: str = "graph",
@@ -50,8 +68,11 @@ def plan_graph(
     if order is None:
         schedule = order_for_least_memory(problem if in_place else plain, time_limit_s=time_limit_s)
         order = schedule.order
+    program_order = peak_of(problem if in_place else plain, problem.ready_order())
     without = peak_of(plain, order)
     overwrites = graph.chosen_overwrites(order) if in_place else ()
     instance = graph.instance(order, overwrites, name)
-    arena = plan_instance(instance, time_limit_s=time_limit_s, seed=seed, on_progress=on_progress)
-    return JointPlan(tuple(order), schedule, overwrites, arena, without)
+    arena = plan_instance(
+        instance, capacity_bytes=capacity_bytes, time_limit_s=time_limit_s, seed=seed, on_progress=on_progress
+    )
+    return JointPlan(graph, tuple(order), schedule, overwrites, arena, without, program_order)

@@ -5,7 +5,7 @@ One Altair description gives SVG, PNG and HTML (with tooltips and zoom, everythi
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import secrets
 from pathlib import Path
@@ -42,14 +42,7 @@ def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) ->
         PlanError: the file cannot be written.
     """
     path = Path(path)
-    ending = path.suffix.lower()
-    if ending not in FORMATS:
-        raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
-    try:
-        for package in ("altair", "vl_convert"):
-            importlib.import_module(package)
-    except ImportError as error:
-        raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"') from error
+    ending = require_format(path)
     language = resolve_language(lang)
     if ending == ".png" and not _font_has(text("planner.chart.time", language)):
         language = "en"
@@ -66,6 +59,21 @@ def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) ->
     finally:
         temporary.unlink(missing_ok=True)
     return language
+
+
+def require_format(path: str | Path) -> str:
+    """The ending of ``path``, once it is sure that a chart can be written under it.
+
+    Raises:
+        UnsupportedError: another ending than those of ``FORMATS``, or a missing package.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in FORMATS:
+        raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
+    for package in ("altair", "vl_convert"):
+        if importlib.util.find_spec(package) is None:
+            raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"')
+    return ending
 
 
 def _font_has(sample: str) -> bool:

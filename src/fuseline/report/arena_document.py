@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuseline.plan.arena.types import PlanResult
+from fuseline.plan.joint import JointPlan
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.document import Cells, Column, Document, Fact, Facts, Gap, Row, Section, Table, head_and_tail
 from fuseline.units import format_bytes, format_percent, format_time
@@ -15,6 +16,57 @@ def arena_document(result: PlanResult, lang: str | None = None) -> Document:
     language = resolve_language(lang)
     section = Section(text("planner.section", language), (_facts(result, language), _table(result, language)))
     return Document(text("planner.title", language, name=result.instance.name), (section,), language)
+
+
+def joint_document(plan: JointPlan, lang: str | None = None) -> Document:
+    """The report on a program: what the order and reuse in place save, the arena, and each step with its storage."""
+    language = resolve_language(lang)
+    arena = Section(text("planner.section", language), (_facts(plan.arena, language),))
+    steps = Section(text("planner.order.section", language), (_peaks(plan, language), _steps(plan, language)))
+    return Document(text("planner.title", language, name=plan.arena.instance.name), (steps, arena), language)
+
+
+def _peaks(plan: JointPlan, language: str) -> Facts:
+    figures = {
+        "program": plan.program_order_peak_bytes,
+        "chosen": plan.schedule.peak_bytes if plan.schedule is not None else plan.arena.lower_bound_bytes,
+        "without": plan.peak_without_reuse_bytes,
+    }
+    return Facts(
+        tuple(
+            Fact(text(f"planner.order.{key}", language), f"{size:,} B", format_bytes(size))
+            for key, size in figures.items()
+        )
+    )
+
+
+def _steps(plan: JointPlan, language: str) -> Table:
+    columns = tuple(
+        Column(text(f"planner.column.{key}", language), numeric=key not in ("id", "over"), flexible=key == "id")
+        for key in ("step", "id", "offset", "size", "lower", "upper", "over")
+    )
+    values = plan.graph.values
+    over = {o.result: o.operand for o in plan.overwrites}
+    placed = {
+        b.id: (b, offset) for b, offset in zip(plan.arena.instance.buffers, plan.arena.placement.offsets, strict=True)
+    }
+    position = {u: step for step, u in enumerate(plan.order)}
+    owner: dict[int, str] = {}
+    rows: list[Row] = []
+    for step, u in enumerate(plan.order):
+        for v in plan.graph.operations[u].results:
+            root = plan.graph.root[v]
+            owner[root] = owner.get(plan.graph.root[over[v]], "") if v in over else values[root].name
+            b, offset = placed.get(owner[root], (None, 0))
+            last = max((position[r] for r in plan.graph.readers[v]), default=step)
+            until = len(plan.order) if plan.graph.kept[v] else last + 1
+            taken = values[over[v]].name if v in over else ""
+            where = f"{offset:,}" if b is not None else "–"
+            size = f"{values[v].size_bytes:,}"
+            rows.append(Cells((str(step), values[v].name, where, size, str(step), str(until), taken)))
+    head, hidden, tail = head_and_tail(rows, HEAD_ROWS, TAIL_ROWS)
+    gap = [Gap(text("planner.hidden", language, count=f"{hidden:,}"))] if hidden else []
+    return Table(columns, (*head, *gap, *tail), text("planner.order.table", language))
 
 
 def reason_text(stopped: str, language: str) -> str:
