@@ -82,14 +82,16 @@ class FastCall:
 
     Args:
         slow: the Python function that takes every call which is not of the remembered kind.
-        small_items: most elements that an operand of a remembered call has.
+        small_items: most elements of a remembered call.
+        few_rows: most rows of operands that are not all contiguous and of one shape; 0 where shapes must be equal.
         single: whether there is one output, so that ``out`` is an array and not a tuple.
     """
 
-    def __init__(self, slow: Callable[..., Any], small_items: int, single: bool) -> None:
+    def __init__(self, slow: Callable[..., Any], small_items: int, few_rows: int, single: bool) -> None:
         self._small_items = small_items
+        self._few_rows = few_rows
         out_type = np.ndarray if single else tuple
-        fields = (None, id(slow), id(np.ndarray), object.__basicsize__, id(_OUT), id(out_type))
+        fields = (None, id(slow), id(np.ndarray), object.__basicsize__, id(_OUT), id(out_type), id(ValueError))
         self._caller = (ctypes.c_void_p * len(fields))(*fields)
         self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
         capsule = _new_capsule(ctypes.addressof(self._caller), None, None)
@@ -107,7 +109,7 @@ class FastCall:
         if known is None:
             wrap_address = id(wrap) if wrap is not None else None
             int_type, float_type = _standing_for(dtypes)
-            head = [id(ufunc), wrap_address, len(dtypes), self._small_items, int_type, float_type]
+            head = [id(ufunc), wrap_address, len(dtypes), self._small_items, self._few_rows, int_type, float_type]
             fields = [*head, *map(id, dtypes)]
             known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap)
             known = self._entries.setdefault(dtypes, known)

@@ -29,7 +29,8 @@ DTypes = tuple[np.dtype[Any], ...]
 SMALL_ITEMS = 1 << 15
 """Results of at most this many elements go through NumPy's iteration where that is one loop."""
 
-_TINY_ITEMS = 1 << 8
+FEW_ROWS = 64
+"""Operands that are not contiguous and of one shape go that way too if they have at most this many rows."""
 _PREPARED_CALLS = 256
 
 _WEAK_TYPES = (bool, int, float)
@@ -98,7 +99,8 @@ class ElementwiseKernel:
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = Lock()
         self._ufunc: np.ufunc | None = None
-        self._fast = FastCall(self._python_call, SMALL_ITEMS, self._single) if is_available() else None
+        few_rows = FEW_ROWS if self._reads_evenly else 0
+        self._fast = FastCall(self._python_call, SMALL_ITEMS, few_rows, self._single) if is_available() else None
         self._remembered: DTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
@@ -249,10 +251,9 @@ class ElementwiseKernel:
 
 def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array]) -> bool:
     """Whether NumPy would call a loop once or a few times; it calls it for every row of anything less regular."""
-    items = math.prod(shape)
-    if items > SMALL_ITEMS:
+    if math.prod(shape) > SMALL_ITEMS:
         return False
-    return items <= _TINY_ITEMS or all(
+    return math.prod(shape[:-1]) <= FEW_ROWS or all(
         a.size == 1 or (a.shape == shape and (a.ndim <= 1 or a.flags.c_contiguous)) for a in arrays
     )
 
