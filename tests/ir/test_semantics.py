@@ -24,11 +24,16 @@ from programs import DTYPES, ELEMENTWISE, INTEGERS, RandomProgram, operation_pro
 
 def run(formula: str, **arrays: Any) -> Array:
     """The single output of a formula, by the oracle."""
+    (result,) = outputs(formula, **arrays).values()
+    return result
+
+
+def outputs(formula: str, **arrays: Any) -> dict[str, Array]:
+    """The outputs of a formula, by the oracle."""
     program = parse_formula(formula)
     given = {n: np.asarray(a) for n, a in arrays.items()}
     types = {n: TensorType(dtype(a.dtype), a.shape) for n, a in given.items()}
-    (result,) = interpret(specialise(program, types), given).values()
-    return result
+    return interpret(specialise(program, types), given)
 
 
 def f32(*values: float) -> Array:
@@ -160,6 +165,13 @@ def test_logarithms_and_exponentials_are_not_cancelled() -> None:
     assert math.isnan(out[0])
     assert out[1] == 0
     assert out[2] == np.exp(np.log(4.0))
+
+
+def test_terms_that_are_minus_infinity_do_not_make_a_sum_of_exponentials_nan() -> None:
+    x = f32(-INF, 1.0, -INF, 2.0)
+    out = outputs("m = max(x, -1); s = exp(x - m); out = log(sum(s, -1)) + m; g = s / sum(s, -1)", x=x)
+    assert same_bits(out["out"], np.array([np.float32(np.log(np.float32(np.exp(-1.0)) + 1)) + 2], np.float32))
+    assert not np.isnan(out["g"]).any()
 
 
 def test_nan_wins_in_minimum_maximum_clip_and_relu_in_every_broadcast_form() -> None:

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from ..errors import FormulaError, nearest
 from ..ir.dtype import DTYPES, dtype
+from ..ir.garbage import collection_paused
 from ..ir.graph import MAX_NODES
 from ..ir.node import Attrs, Node, literal, literal_value, make
 from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
@@ -51,7 +52,8 @@ def parse_formula(text: str) -> Program:
         raise FormulaError(f"the formula is longer than {MAX_TEXT_BYTES // 2**20} MiB")
     actions = _Actions(text)
     try:
-        result: Program = _parser().parse(text, actions)
+        with collection_paused():
+            result: Program = _parser().parse(text, actions)
     except UnexpectedToken as error:
         actions.refuse_token(error.token, error.before)
     except UnexpectedCharacter as error:

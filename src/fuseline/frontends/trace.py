@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import FuselineError, TraceAttributeError, TraceError
 from ..ir.dtype import DType, dtype
+from ..ir.garbage import collection_paused
 from ..ir.graph import MAX_NODES
 from ..ir.node import Attrs, Node, const, literal, make
 from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
@@ -36,7 +37,8 @@ def trace(
     """
     recording = Recording(function, name or str(getattr(function, "__name__", type(function).__name__)))
     positional, named = recording.bind(function, constants or {})
-    return recording.program(function(*positional, **named))
+    with collection_paused():
+        return recording.program(function(*positional, **named))
 
 
 class Recording:

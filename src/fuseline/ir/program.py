@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, located, source_line
 from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, DType, common_dtype
+from .garbage import collection_paused
 from .graph import Graph
 from .infer import tensor_type
 from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
@@ -86,12 +87,13 @@ def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
     Raises the error of the rule that is broken, with the line, the column and a caret.
     """
     work = _Specialisation(program, types)
-    for node in program.nodes:
-        try:
-            work.values[node] = work.instruction(node)
-        except FuselineError as error:
-            raise _with_location(error, program, node) from None
-    return work.graph()
+    with collection_paused():
+        for node in program.nodes:
+            try:
+                work.values[node] = work.instruction(node)
+            except FuselineError as error:
+                raise _with_location(error, program, node) from None
+        return work.graph()
 
 
 Value = Node | Number

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from ..errors import FuselineError, TextFormError
 from ..ops import OPERATIONS
 from .dtype import BOOL, DType, dtype
+from .garbage import collection_paused
 from .graph import Graph
 from .infer import MAX_NESTING, result_type
 from .literals import number_const
@@ -95,16 +96,17 @@ def parse_graph(text: str) -> Graph:
     """The graph of a text form; `TextFormError` with the line number for anything else."""
     readers = [_Reader()]
     number = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.split("#", 1)[0].strip()
-        if not stripped:
-            continue
-        try:
-            _read_line(readers, stripped)
-        except TextFormError as error:
-            raise TextFormError(f"line {number}: {error}") from None
-        except FuselineError as error:
-            raise TextFormError(f"line {number}: {error}") from error
+    with collection_paused():
+        for number, line in enumerate(text.splitlines(), 1):
+            stripped = line.split("#", 1)[0].strip()
+            if not stripped:
+                continue
+            try:
+                _read_line(readers, stripped)
+            except TextFormError as error:
+                raise TextFormError(f"line {number}: {error}") from None
+            except FuselineError as error:
+                raise TextFormError(f"line {number}: {error}") from error
     if len(readers) > 1 or readers[0].outputs is None:
         missing = "a return line" if readers[-1].outputs is None else "the end of a repeated body"
         raise TextFormError(f"line {number + 1}: {missing} is missing")
