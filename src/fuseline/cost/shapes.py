@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -397,20 +398,28 @@ OPERATIONS: dict[str, Callable[..., ShapeCost]] = {
 """The rules by the name that people type."""
 
 
-def shape_cost(operation: str, **sizes: Any) -> ShapeCost:
-    """The cost of ``operation`` at ``sizes``, the parameters of its rule; unknown names raise ``UnknownNameError``."""
+@cache
+def _parameters(rule: Callable[..., ShapeCost]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sizes that a rule needs, and all that it takes."""
     import inspect
 
+    parameters = inspect.signature(rule).parameters
+    needed = tuple(name for name, p in parameters.items() if p.default is inspect.Parameter.empty)
+    return needed, tuple(parameters)
+
+
+def shape_cost(operation: str, **sizes: Any) -> ShapeCost:
+    """The cost of ``operation`` at ``sizes``, the parameters of its rule; unknown names raise ``UnknownNameError``."""
     rule = OPERATIONS.get(operation.replace("_", "-"))
     if rule is None:
         close = nearest(operation, OPERATIONS)
         hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(OPERATIONS)}"
         raise UnknownNameError(f"unknown operation {operation!r}; {hint}")
-    parameters = inspect.signature(rule).parameters
+    needed, known = _parameters(rule)
     for name in sizes:
-        if name not in parameters:
-            raise UnknownNameError(f"{operation} has no size {name!r}; it takes {', '.join(parameters)}")
-    missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in sizes]
+        if name not in known:
+            raise UnknownNameError(f"{operation} has no size {name!r}; it takes {', '.join(known)}")
+    missing = [name for name in needed if name not in sizes]
     if missing:
         raise ShapeError(f"{operation} needs {', '.join(missing)}")
     return rule(**sizes)

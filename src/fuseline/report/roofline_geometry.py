@@ -19,6 +19,9 @@ _PLACES = tuple((side, up) for up in (0.0, 16.0, -16.0) for side in ("left", "ri
 
 _FIRST = ("matrix bf16", "matrix fp8", "vector f32", "matrix fp4", "vector f16", "matrix tf32")
 
+MOST_NAMED = 400
+"""Beyond so many kernels a picture is a cloud of points and names none of them."""
+
 Box = tuple[float, float, float, float]
 """Left, right, bottom, top in pixels of the plot."""
 
@@ -149,6 +152,8 @@ def place_names(
     kernels: Sequence[dict[str, Any]], at: Position, size: tuple[float, float], covered: list[Box]
 ) -> list[dict[str, Any]]:
     """Names beside points, each where it covers nothing else; names without room are left out. Adds to ``covered``."""
+    if len(kernels) > MOST_NAMED:
+        return []
     width, height = size
     centres = [(across * width, up * height) for across, up in (at(kernel) for kernel in kernels)]
     covered += [(cx - 6, cx + 6, cy - 6, cy + 6) for cx, cy in centres]

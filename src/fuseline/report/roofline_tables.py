@@ -306,7 +306,7 @@ def _audit_text(found: TableAudit, lang: str) -> str:
     if not found.changed:
         return line
     key = "no_output" if found.explained_by and not found.explained_by[0].endswith("output") else "changed"
-    return f"{line} {text(f'roofline.audit.{key}', lang, names=', '.join(found.changed))}"
+    return f"{line} {text(f'roofline.audit.{key}', lang, names=_some(list(found.changed), lang))}"
 
 
 def _print_remarks(rows: Iterable[RowResult], console: Console, lang: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuseline.cost.shapes import DEFAULT_CONVENTION
+from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError
 from fuseline.machine.device import Device
 from fuseline.roofline.audit import (
@@ -148,7 +148,7 @@ def classify_row(
     row = _owned(row, owner)
     cost = row.cost()
     latency, derived_latency = effective_latency_s(row, cost)
-    achieved, derived = _with_derived(row, owner)
+    achieved, derived = _with_derived(row, owner, cost)
     pipes = tuple(_pipe_ratio(key, rate, row, device, options, key in derived) for key, rate in achieved.items())
     verdict = _judge(pipes, row, device, latency, options.rule)
 
@@ -169,10 +169,9 @@ def _owned(row: Row, owner: str) -> Row:
     return replace(row, achieved=achieved)
 
 
-def _with_derived(row: Row, owner: str) -> tuple[dict[str, Quantity], frozenset[str]]:
+def _with_derived(row: Row, owner: str, cost: ShapeCost | None) -> tuple[dict[str, Quantity], frozenset[str]]:
     """The row's rates, and those of the two sides that its shape and time give where the source prints none."""
     achieved = dict(row.achieved)
-    cost = row.cost()
     latency, _ = effective_latency_s(row, cost)
     added: set[str] = set()
     if cost is None or latency is None:
