@@ -65,7 +65,10 @@ def is_available() -> bool:
 @functools.cache
 def _method() -> _MethodDef:
     entry = native.support().exports["fl_call"]
-    doc = b"Call the kernel on arrays that broadcast; out= takes an array, or a tuple with one for each output."
+    doc = (
+        b"kernel(*operands, out=None, **named_operands)\n--\n\n"
+        b"Call the kernel on arrays that broadcast; out= takes an array, or a tuple with one for each output."
+    )
     return _MethodDef(b"kernel", entry, _METH_FASTCALL | _METH_KEYWORDS, doc)
 
 
