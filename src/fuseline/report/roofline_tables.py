@@ -118,6 +118,7 @@ def _print_table(table: TableResult, found: Classification, console: Console, la
     if any(row.row.says for row in table.rows):
         _say(console, _agreement(table, lang))
     if table.name == "row":
+        _print_calibration(table.rows[0], console, lang)
         _print_row_audit(table.rows[0], console, lang)
     _print_audits(table, console, lang)
     _print_remarks(table.rows, console, lang)
