@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import pickle
 import subprocess
@@ -129,6 +130,11 @@ def test_refusals_say_what_is_wrong(affine: Any, pair: Any) -> None:
     for call, error, message in cases:
         with pytest.raises(error, match=message):
             call()
+
+
+def test_its_signature_can_be_looked_at(affine: Any) -> None:
+    assert str(inspect.signature(affine)) == "(x, b, r, *, out=None)"
+    assert callable(affine) and "out" in (affine.__call__.__doc__ or "")
 
 
 def test_nothing_of_the_caller_is_kept_alive(affine: Any) -> None:

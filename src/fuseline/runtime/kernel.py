@@ -11,7 +11,7 @@ import operator
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from .fastcall import FastCall, is_available
 from .locks import Lock
 from .loop import Loop
 from .ufunc import OPERAND_LIMIT, make_ufunc
+
+if TYPE_CHECKING:
+    import inspect
 
 Array = NDArray[Any]
 DTypes = tuple[np.dtype[Any], ...]
@@ -104,6 +107,15 @@ class ElementwiseKernel:
         self._remembered: DTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `inspect.signature` and editors show: the inputs, and ``out``."""
+        import inspect
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        operands = [inspect.Parameter(name, kind) for name in self.inputs]
+        return inspect.Signature([*operands, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)])
 
     @property
     def ufunc(self) -> np.ufunc:
