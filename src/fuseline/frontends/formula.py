@@ -7,10 +7,12 @@ or 10,000 parentheses needs neither a tree nor recursion. What the grammar does 
 from __future__ import annotations
 
 import keyword
+import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import NoReturn
 
@@ -74,19 +76,20 @@ class _Locations(Mapping[Node, tuple[int, int]]):
         self._text = text
         self._offsets = offsets
 
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self._text))]
+
     def __getitem__(self, node: Node) -> tuple[int, int]:
-        return line_and_column(self._text, self._offsets[node])
+        offset = self._offsets[node]
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._offsets)
 
     def __len__(self) -> int:
         return len(self._offsets)
-
-
-def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """The line and the column, from 1, of an offset."""
-    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def _is_name(text: str) -> bool:
@@ -353,7 +356,7 @@ class _Actions:
         self.fail_at(message, token.start(), hint)
 
     def fail_at(self, message: str, offset: int, hint: str = "") -> NoReturn:
-        line, column = line_and_column(self.text, offset)
+        line, column = self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
         raise FormulaError(message, source=self.text, line=line, column=column, hint=hint)
 
     def refuse_token(self, token: Token | None, before: Token | None) -> NoReturn:

@@ -14,7 +14,7 @@ from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, 
 from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, DType, common_dtype
 from .garbage import collection_paused
-from .graph import Graph
+from .graph import Graph, topological
 from .infer import tensor_type
 from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
 from .node import Attrs, Node, Number, literal_value, make
@@ -59,6 +59,43 @@ class Program:
             raise UnknownNameError(f"outputs asked for: {asked}; the program binds {', '.join(self.bindings)}")
         outputs = tuple((n, self.bindings[n]) for n in dict.fromkeys(names))
         return replace(self, outputs=outputs)
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (_flat(self),)
+
+
+def _flat(program: Program) -> dict[str, Any]:
+    """The program with numbers for nodes, operands before their users, so that its depth is no matter."""
+    roots = [*program.nodes, *(n for _, n in program.outputs), *program.bindings.values()]
+    order = topological(roots)
+    number = {n: i for i, n in enumerate(order)}
+    return {
+        "rows": [(n.op, tuple([number[a] for a in n.args]), n.attrs, n.type) for n in order],
+        "nodes": [number[n] for n in program.nodes],
+        "outputs": [(name, number[n]) for name, n in program.outputs],
+        "names": {number[n]: name for n, name in program.names.items() if n in number},
+        "bindings": {name: number[n] for name, n in program.bindings.items()},
+        "locations": {number[n]: place for n, place in program.locations.items() if n in number},
+        "rest": (program.source, program.inputs, dict(program.captures), program.origin),
+    }
+
+
+def _rebuilt(flat: Mapping[str, Any]) -> Program:
+    made: list[Node] = []
+    for op, args, attrs, type_ in flat["rows"]:
+        made.append(make(op, tuple([made[i] for i in args]), attrs, type_))
+    source, inputs, captures, origin = flat["rest"]
+    return Program(
+        source=source,
+        inputs=inputs,
+        nodes=tuple(made[i] for i in flat["nodes"]),
+        outputs=tuple((name, made[i]) for name, i in flat["outputs"]),
+        names={made[i]: name for i, name in flat["names"].items()},
+        bindings={name: made[i] for name, i in flat["bindings"].items()},
+        locations={made[i]: place for i, place in flat["locations"].items()},
+        captures=captures,
+        origin=origin,
+    )
 
 
 class ValueNames:
