@@ -15,7 +15,7 @@ from ..ir.build import Expr, call, where
 from ..ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, DType
 from ..ir.graph import Graph
 from ..ir.infer import signature
-from ..ir.node import Node, const, const_array
+from ..ir.node import Node, const, const_array, const_bits
 from ..ops import OPERATIONS
 
 
@@ -69,7 +69,7 @@ class _Legalizer:
         if node.op == "const":
             if not node.dtype.is_storage_float:
                 return Expr(node)
-            return Expr(const(float(const_array(node)), F32))
+            return Expr(const_bits(node.attr("bits"), F32))  # it is carried as float32 already
         return self.widened(Expr(node))
 
     def stored(self, node: Node) -> Expr:
@@ -105,7 +105,7 @@ class _Legalizer:
         sig = signature(node.op, tuple(a.dtype for a in node.args))
         operands = [self.convert(self.value(a), d.computed) for a, d in zip(node.args, sig.operands, strict=True)]
         special = _SPECIAL.get(node.op)
-        return special(operands) if special else call(node.op, *operands)
+        return special(operands) if special else call(node.op, *operands, **dict(node.attrs))
 
     # ── conversions ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,8 @@ from ..ir.build import Expr
 from ..ir.dtype import BOOL, F32, DType
 from ..ir.graph import Graph
 from ..ir.infer import apply, signature
-from ..ir.node import Node, const, const_array
+from ..ir.node import Node, const_bits, make
+from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from .composites import COMPOSITES
 from .functions import FUNCTIONS
@@ -44,7 +45,7 @@ def _source(node: Node) -> Expr:
     if not node.dtype.is_storage_float:
         return Expr(node)
     if node.op == "const":
-        return Expr(const(float(const_array(node)), F32))
+        return Expr(const_bits(node.attr("bits"), F32))  # it is carried as float32 already
     return Expr(node).cast(F32)
 
 
@@ -57,7 +58,6 @@ def _stored(node: Node, carried: dict[Node, Expr]) -> Node:
 
 def _instruction(node: Node, operands: list[Expr], library: frozenset[str]) -> Expr:
     row = OPERATIONS[node.op]
-    attrs = dict(node.attrs)
     if row.type_rule == "cast":
         return _widened(convert(operands[0], node.dtype))
     if row.type_rule == "bitcast":
@@ -65,14 +65,16 @@ def _instruction(node: Node, operands: list[Expr], library: frozenset[str]) -> E
         bits = Expr(source) if source.op == "input" else operands[0].cast(source.dtype)
         return _widened(bits.bitcast(node.dtype))
     if row.type_rule == "lookup":
-        return _widened(Expr(apply("lookup", operands[0].node, **attrs)))
+        return _widened(Expr(apply("lookup", operands[0].node, **dict(node.attrs))))
     sig = signature(node.op, tuple(a.dtype for a in node.args))
     converted = [convert(x, d.computed) for x, d in zip(operands, sig.operands, strict=True)]
     function = FUNCTIONS.get(node.op) if converted[0].dtype.is_float else None
     function = function or COMPOSITES.get(node.op)
     if function is not None and node.op not in library:
         return function(*converted)
-    return Expr(apply(node.op, *(x.node for x in converted), **attrs))
+    # Conversions keep shapes, so the result has the shape that was inferred before.
+    result = TensorType(sig.result.computed, node.tensor.shape)
+    return Expr(make(node.op, tuple([x.node for x in converted]), node.attrs, result))
 
 
 def convert(x: Expr, target: DType) -> Expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir.build import Expr, fma, where
+from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64, DType
 from . import coefficients
 
@@ -53,6 +53,11 @@ def at_least(x: Expr, low: float) -> Expr:
 def at_most(x: Expr, high: float) -> Expr:
     """The smaller of ``x`` and a constant; NaN stays NaN."""
     return where(x > high, high, x)
+
+
+def where_rarely(condition: Expr, rare: Expr, common: Expr) -> Expr:
+    """`where` with a mark: few elements take ``rare``, so what only it needs may be skipped where none does."""
+    return call("where", condition, rare, common, rare=True)
 
 
 def round_to_integer(x: Expr, factor: float, f: Format, low_bits: int = 0) -> tuple[Expr, Expr]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
-from .formats import DOUBLE, WIDE, fast_two_sum, round_to_integer, two_product, two_sum
+from .formats import DOUBLE, WIDE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
 from .inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
 LARGE_EXPONENT = 30
@@ -40,7 +40,7 @@ def _reduce_single(x: Expr) -> Reduced:
     r = fma(n, -low, fma(n, -high, wide))
     far_bits, far = _far_single(x)
     huge = abs(wide) > 2.0**LARGE_EXPONENT
-    return Reduced(where(huge, far_bits, bits), where(huge, far, r), None)
+    return Reduced(where_rarely(huge, far_bits, bits), where_rarely(huge, far, r), None)
 
 
 def _far_single(x: Expr) -> tuple[Expr, Expr]:
@@ -72,7 +72,9 @@ def _reduce_double(x: Expr) -> Reduced:
     value, rest = where(n == 0.0, x, value), where(n == 0.0, 0.0, rest)
     far_bits, far, far_rest = _far_double(x)
     huge = abs(x) > 2.0**LARGE_EXPONENT
-    return Reduced(where(huge, far_bits, bits), where(huge, far, value), where(huge, far_rest, rest))
+    return Reduced(
+        where_rarely(huge, far_bits, bits), where_rarely(huge, far, value), where_rarely(huge, far_rest, rest)
+    )
 
 
 def _far_double(x: Expr) -> tuple[Expr, Expr, Expr]:

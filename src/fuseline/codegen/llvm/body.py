@@ -13,7 +13,7 @@ from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
 from ...ops import OPERATIONS
 from ..legalize import legalize
-from . import instructions
+from . import instructions, rare
 from .instructions import Writer
 from .target import LlvmTarget
 
@@ -48,8 +48,11 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
         writer.values[node] = _load(writer, index, node.dtype)
-    for node in legal.nodes:
-        writer.values[node] = instructions.write(writer, node)
+    for item in rare.schedule(legal):
+        if isinstance(item, rare.RareWork):
+            rare.write(writer, item)
+        else:
+            writer.values[item] = instructions.write(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
     return BodyText(_function(writer, len(legal.inputs), results), lanes)
 
@@ -124,7 +127,7 @@ def _function(writer: Writer, inputs: int, results: list[tuple[str, DType]]) -> 
         "}",
     ]
     attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
-    tail = [*writer.declarations, attributes, "!0 = !{i32 1}"]
+    tail = [*writer.declarations, attributes, "!0 = !{i32 1}", '!1 = !{!"branch_weights", i32 1, i32 1000}']
     # Whoever loads compiled code from a cache has to know its vectors' length.
     writer.globals.append(f"@{LANES_SYMBOL} = constant i64 {writer.lanes}")
     return "\n".join([*writer.globals, *lines, "", *tail, ""])

@@ -22,6 +22,8 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     globals: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
+    block: str = "loop"
+    """The label of the basic block that lines are appended to."""
 
     @property
     def declarations(self) -> list[str]:

@@ -1,0 +1,100 @@
+"""Work behind a branch: what only the rare operand of a `where` needs is computed only where some lane takes it.
+
+A `where` with the attribute `rare` promises that its first choice is seldom taken, as the reduction of huge arguments
+of a sine. The mark changes no bits, so other back ends ignore it. Marked choices under one condition share one branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.graph import Graph
+from ...ir.node import Node
+from . import instructions
+from .instructions import Writer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RareWork:
+    """Marked ``choices`` under one condition, and the instructions that nothing but their rare operands reads."""
+
+    choices: tuple[Node, ...]
+    instructions: tuple[Node, ...]
+
+
+def schedule(graph: Graph) -> list[Node | RareWork]:
+    """The instructions, operands first, with marked choices gathered; in program order where nothing is marked."""
+    marked: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op == "where" and node.attr("rare", False):
+            marked.setdefault(node.args[0], []).append(node)
+    if not marked:
+        return list(graph.nodes)
+    unit: dict[Node, Node | RareWork] = {node: node for node in graph.nodes}
+    for choices in marked.values():
+        work = RareWork(tuple(choices), _exclusive(graph, choices))
+        unit.update(dict.fromkeys((*work.choices, *work.instructions), work))
+    ordered = _order(graph, unit)
+    return ordered if ordered is not None else list(graph.nodes)
+
+
+def _exclusive(graph: Graph, choices: list[Node]) -> tuple[Node, ...]:
+    """The instructions that only the rare operands of ``choices`` need, in program order."""
+    kept = {*choices, *graph.output_nodes}
+    waiting: dict[Node, int] = {}
+    found: list[Node] = []
+    released = [c.args[1] for c in choices if c.args[1] not in (c.args[0], c.args[2])]
+    while released:
+        node = released.pop()
+        if node.is_source or node in kept:
+            continue
+        waiting[node] = waiting.get(node, len(graph.users[node])) - 1
+        if waiting[node] == 0:
+            found.append(node)
+            released += dict.fromkeys(node.args)
+    return tuple(sorted(found, key=graph.number.__getitem__))
+
+
+def _order(graph: Graph, unit: dict[Node, Node | RareWork]) -> list[Node | RareWork] | None:
+    """Units with their operands first; None where gathering made one depend on itself."""
+    order: list[Node | RareWork] = []
+    state: dict[int, bool] = {}  # of a unit, by identity: False while its operands are visited, True when it is placed
+    stack = [(unit[node], False) for node in reversed(graph.nodes)]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            state[id(item)] = True
+            order.append(item)
+        elif id(item) not in state:
+            state[id(item)] = False
+            stack.append((item, True))
+            for needed in _needed(item, unit):
+                if state.get(id(needed)) is False:
+                    return None
+                stack.append((needed, False))
+    return order
+
+
+def _needed(item: Node | RareWork, unit: dict[Node, Node | RareWork]) -> list[Node | RareWork]:
+    members = (*item.instructions, *item.choices) if isinstance(item, RareWork) else (item,)
+    needed = dict.fromkeys(unit[a] for m in members for a in m.args if a in unit)
+    needed.pop(item, None)
+    return list(needed)
+
+
+def write(w: Writer, work: RareWork) -> None:
+    """A branch around the rare instructions, and the choices as the values that meet behind it."""
+    condition = w.value(work.choices[0].args[0])
+    common = [w.value(c.args[2]) for c in work.choices]
+    taken = w.call(f"llvm.vector.reduce.or.v{w.lanes}i1", "i1", [(f"<{w.lanes} x i1>", condition)])
+    before, label = w.block, len(w.lines)
+    w.lines += [f"  br i1 {taken}, label %rare{label}, label %join{label}, !prof !1", f"rare{label}:"]
+    w.block = f"rare{label}"
+    for node in work.instructions:
+        w.values[node] = instructions.write(w, node)
+    chosen = [instructions.write(w, c) for c in work.choices]
+    w.lines += [f"  br label %join{label}", f"join{label}:"]
+    for choice, rare, usual in zip(work.choices, chosen, common, strict=True):
+        kind = w.type(choice.dtype)
+        w.values[choice] = w.assign(f"phi {kind} [ {rare}, %{w.block} ], [ {usual}, %{before} ]")
+    w.block = f"join{label}"

@@ -1,0 +1,107 @@
+"""Work behind a branch gives the bits of the unmarked graph, whichever lanes take it, and stands behind one branch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arrays import first_difference, same_bits
+from fuseline.codegen.llvm import body_text
+from fuseline.codegen.llvm.rare import RareWork, schedule
+from fuseline.ir.build import Expr, call, where
+from fuseline.ir.dtype import F32, F64
+from fuseline.ir.graph import Graph
+from fuseline.ir.interpret import interpret
+from fuseline.ir.text import parse_graph, print_graph
+from fuseline.runtime import host, iterate
+from kernels import loop_of
+from primitive_graphs import graph_of, operands
+
+
+def marked(condition: Expr, rare: Expr, common: Expr) -> Expr:
+    return call("where", condition, rare, common, rare=True)
+
+
+def two_choices() -> Graph:
+    """Two results of one rare computation, beside ordinary work."""
+    (x,) = operands(F64)
+    shared = call("sqrt", x * x + 3.0) / (x + 0.25)
+    large = x > 4.0
+    a = marked(large, shared + 1.0, x * 2.0)
+    b = marked(large, shared - x, x - 0.5)
+    return graph_of([x], [a * b, a + x])
+
+
+def chained() -> Graph:
+    """A rare operand that depends on another choice under the same condition."""
+    (x,) = operands(F32)
+    large = x > 4.0
+    a = marked(large, x * x, x + 1.0)
+    b = marked(large, call("sqrt", a), a - 1.0)
+    return graph_of([x], [b])
+
+
+def shared_with_ordinary_work() -> Graph:
+    """A rare operand that the output needs as well, a constant one, and one that is the common operand too."""
+    (x,) = operands(F32)
+    needed = x * 3.0
+    large = x > 4.0
+    c = marked(large, x.like(7.0), x)
+    d = marked(large, needed, x)
+    e = marked(x < -4.0, c * 2.0, c * 2.0)
+    return graph_of([x], [c + d + e, needed])
+
+
+@pytest.mark.parametrize("graph", [two_choices(), chained(), shared_with_ordinary_work()])
+@pytest.mark.parametrize("name", ["native", host.target_names()[0]])
+def test_marked_choices_give_the_same_bits_for_any_mixture_of_lanes(graph: Graph, name: str) -> None:
+    from fuseline.codegen.llvm import target
+
+    chosen = host.host_target() if name == "native" else target(name)
+    d = graph.inputs[0].dtype.numpy
+    generator = np.random.default_rng(3)
+    common, rare = generator.uniform(-3, 3, 257).astype(d), generator.uniform(5, 9, 257).astype(d)
+    single = common.copy()
+    single[[0, 70, 256]] = 6.0
+    mixed = np.where(generator.random(257) < 0.5, common, rare).astype(d)
+    loop = loop_of(graph, chosen)
+    for array in (common, rare, single, mixed, np.array([np.nan, np.inf, -np.inf, -0.0] * 9, d)):
+        expected = interpret(graph, {graph.input_names[0]: array})
+        found = iterate.run(loop, [array], [None] * len(graph.outputs))
+        for value, result in zip(expected.values(), found, strict=True):
+            assert same_bits(value, result), first_difference(value, result)
+
+
+def test_choices_under_one_condition_share_one_branch() -> None:
+    graph = two_choices()
+    items = schedule(graph)
+    (work,) = [i for i in items if isinstance(i, RareWork)]
+    assert len(work.choices) == 2
+    assert {n.op for n in work.instructions} >= {"sqrt", "div"}
+    text = body_text(graph, host.host_target()).text
+    assert text.count("label %rare") == 1
+    before, after = text.split("br i1", 1)
+    assert "llvm.sqrt" not in before and "llvm.sqrt" in after
+
+
+def test_a_choice_that_depends_on_another_is_not_gathered_with_it() -> None:
+    graph = chained()
+    assert schedule(graph) == list(graph.nodes)
+
+
+def test_what_others_need_is_not_put_behind_the_branch() -> None:
+    graph = shared_with_ordinary_work()
+    inside = [n for i in schedule(graph) if isinstance(i, RareWork) for n in i.instructions]
+    assert graph.output_nodes[1] not in inside
+
+
+def test_unmarked_graphs_keep_their_order_and_have_no_branch() -> None:
+    (x,) = operands(F32)
+    graph = graph_of([x], [where(x > 0.0, x * 2.0, x * 3.0)])
+    assert schedule(graph) == list(graph.nodes)
+    assert "label %rare" not in body_text(graph, host.host_target()).text
+
+
+def test_the_mark_survives_the_text_form() -> None:
+    graph = two_choices()
+    assert parse_graph(print_graph(graph)) == graph
