@@ -1,0 +1,36 @@
+"""The documentation of the language says what the table says, and its examples are programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from fuseline.frontends.formula import parse_formula
+from fuseline.frontends.trace import trace
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_operations_is_the_table() -> None:
+    spec = importlib.util.spec_from_file_location("document_operations", ROOT / "tools" / "document_operations.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    written = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert written == tool.page(), "run python tools/document_operations.py"
+
+
+def test_the_formula_of_the_page_is_the_function_of_the_page() -> None:
+    (formula,) = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
+    (function,) = re.findall(r"```python\n@fuseline.fuse\n(.*?)```", PAGE, re.DOTALL)
+    scope: dict[str, object] = {"np": pytest.importorskip("numpy")}
+    exec(function, scope)
+    parsed, traced = parse_formula(formula), trace(scope["layer"])  # type: ignore[arg-type]
+    assert [d.name for d in parsed.inputs] == [d.name for d in traced.inputs] == ["x", "b", "r"]
+    assert [n.op for n in parsed.nodes].count("tanh") == [n.op for n in traced.nodes].count("tanh") == 1
+    assert [n for n, _ in parsed.outputs] == [n for n, _ in traced.outputs] == ["out"]
