@@ -145,3 +145,13 @@ def test_each_dtype_counts_its_own_size():
     e = explain("x: f32[N]\nb: i8[N]\ny = f64(x*b)", sizes={"N": 1000})
     assert e.traffic.fused.bytes == 1000 * (4 + 1 + 8)
     assert e.traffic.unfused.bytes == 1000 * (4 + 1 + 4) + 1000 * (4 + 8)
+
+
+def test_declared_and_undeclared_arrays_meet_once_sizes_are_given():
+    e = explain("x: bf16[T, D]\ny = x + b", shape=(8, 16), sizes={"T": 8, "D": 16})
+    assert e.traffic.fused.bytes == 3 * 2 * 8 * 16
+
+
+def test_a_size_that_no_array_has_is_named():
+    with pytest.raises(ValueError, match="no array has a size called Q"):
+        explain("x: f32[T]; y = x + 1", sizes={"T": 4, "Q": 5})

@@ -9,8 +9,10 @@ from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rate
 from ..errors import LimitError, ShapeError
 from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
+from ..ir.garbage import collection_paused
 from ..ir.graph import Graph
 from ..ir.node import Node
+from ..ir.program import Program
 from ..ir.size import Shape, names_in
 from ..ir.text import const_text, print_graph
 from ..machine.database import device as find_device
@@ -20,7 +22,7 @@ from ..plan.buffers import BufferPlan, assign_buffers
 from ..plan.launch import fused, unfused
 from ..units import parse_shape
 from .explanation import Dataflow, Explanation, Instruction, Memory, Placed, PlanTraffic, Traffic
-from .program import Source, graph
+from .program import Source, as_program, graph
 
 DEFAULT_SHAPE = (4096, 14336)
 """The feed-forward activations of Llama-3-8B for 4096 tokens."""
@@ -56,19 +58,27 @@ def explain(
     default = _shape(shape)
     machine = find_device(device) if isinstance(device, str) else device
     wanted = dtype_of(dtype)
-    g = optimize(graph(source, wanted, outputs, default))
-    bound = _bound_sizes(g, sizes or {})
-    amounts = Sizes(bound, default)
-    return Explanation(
-        graph=g,
-        device=machine,
-        shape=default,
-        dtype=wanted.name,
-        sizes=bound,
-        dataflow=dataflow(g, source if isinstance(source, str) else ""),
-        traffic=traffic(g, machine, amounts),
-        memory=memory(g, amounts),
-    )
+    with collection_paused():
+        given = source if isinstance(source, Graph) else as_program(source, outputs)
+        bound = _bound_sizes(_size_names(given), sizes or {})
+        g = optimize(given if isinstance(given, Graph) else _typed(given, wanted, default, bound))
+        amounts = Sizes(bound, default)
+        return Explanation(
+            graph=g,
+            device=machine,
+            shape=default,
+            dtype=wanted.name,
+            sizes=bound,
+            dataflow=dataflow(g, source if isinstance(source, str) else ""),
+            traffic=traffic(g, machine, amounts),
+            memory=memory(g, amounts),
+        )
+
+
+def _typed(program: Program, dtype: DType, default: Shape, sizes: Mapping[str, int]) -> Graph:
+    """The graph with its named sizes left as names, unless arrays with and without declared shapes meet in it."""
+    declared = {d.shape is not None for d in program.inputs}
+    return graph(program, dtype, None, default, sizes if len(declared) > 1 else None)
 
 
 def _shape(shape: Sequence[int] | str | None) -> Shape:
@@ -83,10 +93,16 @@ def _shape(shape: Sequence[int] | str | None) -> Shape:
     return tuple(dims)
 
 
-def _bound_sizes(g: Graph, given: Mapping[str, int]) -> dict[str, int]:
-    """Every named size of the graph with its value; what is given beyond them is a mistake worth naming."""
-    shapes = [n.tensor.shape for n in (*g.inputs, *g.nodes)]
-    needed = sorted({name for s in shapes if s is not None for d in s for name in names_in(d)})
+def _size_names(source: Program | Graph) -> list[str]:
+    """The names of sizes that the inputs are declared with."""
+    shapes = (
+        [d.shape for d in source.inputs] if isinstance(source, Program) else [n.tensor.shape for n in source.inputs]
+    )
+    return sorted({name for shape in shapes if shape is not None for dim in shape for name in names_in(dim)})
+
+
+def _bound_sizes(needed: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
+    """Every named size with its value; what is given beyond them is a mistake worth naming."""
     missing = [n for n in needed if n not in given]
     if missing:
         raise ShapeError(
