@@ -37,6 +37,12 @@ def test_every_primitive_on_every_dtype(name: str) -> None:
         assert_matches_the_interpreter(graph, name, seed)
 
 
+def test_every_primitive_on_every_dtype_as_long_programs_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_LONG_TEXT_LINES", 0)
+    for seed, graph in enumerate(all_graphs()):
+        assert_matches_the_interpreter(graph, "native", seed)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["native", *host.target_names()])
 def test_every_primitive_on_every_pair_of_dtypes(name: str) -> None:
