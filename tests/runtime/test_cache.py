@@ -224,7 +224,7 @@ def test_a_read_only_cache_directory_still_gives_answers(tmp_path: Path) -> None
 
 def test_a_process_that_cannot_write_a_whole_file_still_gives_answers(tmp_path: Path) -> None:
     # Writing fails in the middle of a file, as on a full disk.
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n" + PROGRAM
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n" + PROGRAM
     environment = {**os.environ, "FUSELINE_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", limited, "1"], env=environment, capture_output=True, text=True, timeout=120, check=False
