@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
 from ..errors import LimitError, ShapeError
+from ..ir.build import input_node
 from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.garbage import collection_paused
 from ..ir.graph import Graph
+from ..ir.infer import apply
 from ..ir.node import Node
 from ..ir.program import Program
 from ..ir.size import Shape, names_in
@@ -194,11 +196,29 @@ def _bound(side: PlanTraffic) -> str:
     return "compute" if (side.compute_time_s or 0.0) > side.bandwidth_time_s else "memory"
 
 
+EXPANDED_WHOLE = 1_000
+"""Instructions up to which the fused kernel is expanded as a whole to be counted."""
+
+
 def primitive_instructions(g: Graph) -> int:
-    """Instructions of the fused kernel after functions are expanded to primitives."""
+    """Instructions of the fused kernel after functions are expanded to primitives.
+
+    A large graph is counted by the kinds of its instructions: each kind is expanded once, and what different ones would
+    share is counted for each.
+    """
     from ..mathlib.expand import expand
 
-    return len(expand(g).nodes)
+    if len(g.nodes) <= EXPANDED_WHOLE:
+        return len(expand(g).nodes)
+    counts: dict[tuple[object, ...], int] = {}
+    total = 0
+    for node in g.nodes:
+        kind = (node.op, node.attrs, tuple(a.dtype for a in node.args))
+        if kind not in counts:
+            operands = [input_node(f"x{i}", a.dtype.computed, a.tensor.shape) for i, a in enumerate(node.args)]
+            counts[kind] = len(expand(Graph(operands, [("out", apply(node.op, *operands, **dict(node.attrs)))])).nodes)
+        total += counts[kind]
+    return total + sum(n.dtype.is_storage_float for n in {*g.inputs, *g.output_nodes})
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────
