@@ -5,6 +5,7 @@ declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_cond_signal(ptr)
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_SetObject(ptr, ptr)
@@ -431,11 +432,22 @@ entry:
   store atomic ptr %j, ptr %head_at release, align 8
   %sleeping = load i64, ptr %sleeping_at, align 8
   %unlocked = call i32 @pthread_mutex_unlock(ptr %p)
-  %asleep = icmp sgt i64 %sleeping, 0
-  br i1 %asleep, label %wake, label %own
+  br label %remember
+remember:
+  ; As many threads as the job has room for, and no others, are woken.
+  %may_at = getelementptr %job, ptr %j, i64 0, i32 4
+  %may = load atomic i64, ptr %may_at monotonic, align 8
+  %fewer = icmp slt i64 %may, %sleeping
+  %calls = select i1 %fewer, i64 %may, i64 %sleeping
+  br label %wake
 wake:
-  %woken = call i32 @pthread_cond_broadcast(ptr %work_cond)
-  br label %own
+  %to_wake = phi i64 [ %calls, %remember ], [ %to_wake_less, %wake_one ]
+  %nobody = icmp sle i64 %to_wake, 0
+  br i1 %nobody, label %own, label %wake_one
+wake_one:
+  %woken = call i32 @pthread_cond_signal(ptr %work_cond)
+  %to_wake_less = sub i64 %to_wake, 1
+  br label %wake
 own:
   call void @share(ptr %j)
   %active_at = getelementptr %job, ptr %j, i64 0, i32 3
