@@ -82,7 +82,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     data: dict[str, Any] = {"machine": _machine(), "versions": versions(PACKAGES), "load_before": os.getloadavg()[0]}
     if not options.check_only:
-        data["resources"] = _lines([HERE / "resources.py", *options.programs], 1)
+        data["resources"] = _lines(
+            [HERE / "resources.py", max(options.threads), *options.programs], max(options.threads)
+        )
         data["small"] = _small(options)
     data["rows"] = []
     for peer in options.peers:

@@ -255,6 +255,7 @@ def torch(program: Program, inputs: Inputs, threads: int) -> list[Form]:
     """`torch.compile` with static shapes; outputs are given as operands that the compiled function fills."""
     module = importlib.import_module("torch")
     module.set_num_threads(threads)
+    module.set_grad_enabled(False)
     module._dynamo.reset()
     functions = _TorchFunctions()
     operands = [module.from_numpy(a) for a in inputs.values()]
@@ -271,15 +272,10 @@ def torch(program: Program, inputs: Inputs, threads: int) -> list[Form]:
     def results(value: Any) -> list[Array]:
         return [(v.float() if v.dtype is module.bfloat16 else v).numpy() for v in value]
 
-    def call_fresh() -> Any:
-        with module.inference_mode():
-            return fresh(*operands)
-
-    def call_into() -> None:
-        with module.inference_mode():
-            into(outputs, *operands)
-
-    return [Form("torch", call_fresh, results, False), Form("torch", call_into, lambda _: results(outputs), True)]
+    return [
+        Form("torch", lambda: fresh(*operands), results, False),
+        Form("torch", lambda: into(outputs, *operands), lambda _: results(outputs), True),
+    ]
 
 
 # ── ONNX Runtime ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,9 @@ import ctypes
 import json
 import re
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,16 @@ _DIVIDERS = ("div", "sqrt")
 
 
 def main() -> None:
-    """Print a JSON object a line for each program named on the command line."""
-    for name in sys.argv[1:] or programs.PROGRAMS:
-        print(json.dumps({"program": name, **measure(programs.PROGRAMS[name])}))
+    """Print a JSON object a line for each program: a number of threads, then the programs' names."""
+    for name in sys.argv[2:]:
+        print(json.dumps({"program": name, **measure(programs.PROGRAMS[name], int(sys.argv[1]))}))
 
 
-def measure(program: Program) -> dict[str, Any]:
-    """Instructions of one pass of the loop, and the seconds it takes where memory plays no part."""
+def measure(program: Program, threads: int) -> dict[str, Any]:
+    """Instructions of one pass of the loop, and the seconds it takes where memory plays no part.
+
+    Processors may share a core's units, so the time is taken on one thread and on ``threads`` at once.
+    """
     inputs = program.inputs(1 << 14)
     kernel = fuseline.compile(program.formula, name=program.name)
     operands = [np.asarray(inputs[name]) for name in kernel.inputs]
@@ -36,13 +41,12 @@ def measure(program: Program) -> dict[str, Any]:
     loop = kernel.specialisation(dtypes).loop
     body = loop.body()
     shape = np.broadcast_shapes(*(a.shape for a in operands))
-    vectors = [_vector(np.broadcast_to(a, shape).ravel()[: body.lanes]) for a in operands]
-    vectors += [_vector(np.zeros(body.lanes, d)) for d in loop.outputs]
+    values = [np.broadcast_to(a, shape).ravel()[: body.lanes] for a in operands]
+    values += [np.zeros(body.lanes, d) for d in loop.outputs]
     assembly = fuseline_assembly(kernel, dtypes)
     return {
         "lanes": body.lanes,
-        "vector_bytes": sum(v.nbytes for v in vectors),
-        "seconds_a_vector": _seconds(body, vectors),
+        "seconds_a_vector": {count: _seconds(body, values, count) for count in {1, threads}},
         **count(assembly),
     }
 
@@ -63,17 +67,23 @@ def _vector(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return vector
 
 
-def _seconds(body: Body, vectors: list[np.ndarray[Any, Any]]) -> float:
-    """Least time of one pass when every pass reads and writes the same vectors."""
+def _seconds(body: Body, values: list[np.ndarray[Any, Any]], threads: int) -> float:
+    """Least time of one pass when every pass reads and writes the same vectors, on ``threads`` threads at once."""
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(body.address)
-    addresses = (ctypes.c_void_p * len(vectors))(*(v.ctypes.data for v in vectors))
-    increments = (ctypes.c_int64 * len(vectors))()
-    samples = []
-    for _ in range(_SAMPLES + 1):
+    increments = (ctypes.c_int64 * len(values))()
+    start_together = threading.Barrier(threads)
+
+    def sample(_: int) -> float:
+        vectors = [_vector(v) for v in values]
+        addresses = (ctypes.c_void_p * len(vectors))(*(v.ctypes.data for v in vectors))
+        start_together.wait()
         start = time.perf_counter_ns()
         run(ctypes.addressof(addresses), ctypes.addressof(increments), _CALLS_A_SAMPLE, 0)
-        samples.append((time.perf_counter_ns() - start) * 1e-9 / _CALLS_A_SAMPLE)
-    return min(samples[1:])
+        return (time.perf_counter_ns() - start) * 1e-9 / _CALLS_A_SAMPLE
+
+    with ThreadPoolExecutor(threads) as pool:
+        samples = [max(pool.map(sample, range(threads))) for _ in range(_SAMPLES)]
+    return min(samples)
 
 
 def count(assembly: str) -> dict[str, int]:

@@ -90,7 +90,7 @@ class _Table:
         """Seconds for the elements of ``key`` if only instructions took time."""
         program, threads, n = key
         r = self.resources[program]
-        seconds: float = r["seconds_a_vector"] / r["lanes"] * n / threads
+        seconds: float = r["seconds_a_vector"][str(threads)] / r["lanes"] * n / threads
         return seconds
 
 
@@ -236,22 +236,24 @@ def _resources(t: _Table) -> str:
     n, lines = t.sizes[-1], []
     for program, r in t.resources.items():
         scale = 16 / r["lanes"]
-        key = (program, t.threads[0], n)
         line = [
             PROGRAMS[program].title,
             f"{r['instructions'] * scale:.0f}",
             f"{r['memory_instructions'] * scale:.0f}",
             f"{r['constants_and_spills'] * scale:.0f}",
             f"{r['divisions'] * scale:.0f}",
-            f"{r['seconds_a_vector'] * scale * 1e9:.1f}",
-            f"{t.limit_s(key)[0] / n * 16e9:.1f}" if n >= LARGE else "–",
         ]
+        for count in t.threads:
+            line.append(f"{r['seconds_a_vector'][str(count)] * scale * 1e9:.1f}")
+            line.append(f"{t.limit_s((program, count, n))[0] * count / n * 16e9:.1f}" if n >= LARGE else "–")
         lines.append(line)
-    heads = ["program", "instructions", "that touch memory", "of these constants and spills", "divisions and roots",
-             "ns from the first-level cache", "ns to copy, one thread"]  # fmt: skip
+    heads = ["program", "instructions", "that touch memory", "of these constants and spills", "divisions and roots"]
+    for count in t.threads:
+        heads += [f"ns, {_threads(count).lower()}", "ns to copy"]
     return (
-        "## Instructions\n\nFor 16 elements, counted in the assembly of the loop; the time is measured on one vector "
-        "in the first-level cache, where memory plays no part. Where it exceeds the copy's, instructions bind:\n\n"
+        "## Instructions\n\nFor 16 elements, counted in the assembly of the loop. The time of a thread is measured on "
+        "one vector in the first-level cache, where memory plays no part, with as many threads at work; beside it a "
+        "thread's time at the copy limit. Where the first is longer, instructions bind:\n\n"
     ) + _markdown(heads, lines)
 
 
@@ -313,7 +315,7 @@ def _program(t: _Table, program: str) -> str:
         {f"{r['peer']}: {r['note']}" for k, rows in t.rows.items() if k[0] == program for r in rows if r["note"]}
     )
     if notes:
-        parts.append(f"Not expressed: {'; '.join(notes)}.")
+        parts.append(f"Left out: {'; '.join(notes)}.")
     if not t.resources:
         return "\n\n".join(parts)
     for threads in t.threads:
