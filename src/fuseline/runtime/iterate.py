@@ -241,7 +241,8 @@ class _Launch:
     tiles: int
     tiles_a_dispatch: int
     grain: int
-    thread_count: int
+    helpers: int
+    """Threads of the pool that may help."""
     reversed: bool
 
 
@@ -269,14 +270,17 @@ def _launch(
     job[_ROW_STRIDES] = job[_STRIDES] = ctypes.addressof(n.native_inner_strides)
     if row:  # the last outer axis: its strides follow those of the axes around it
         job[_STRIDES] = ctypes.addressof(n.native_outer_strides) + 8 * len(outer) * len(shapes)
+    tiles = outer_count * segments
+    job[_END_TILE] = tiles
+    job[_CHUNKS] = -(-tiles // grain)
     return _Launch(
         nest=n,
         job=bytes(job),
         items=items,
-        tiles=outer_count * segments,
+        tiles=tiles,
         tiles_a_dispatch=max(_ITEMS_A_DISPATCH // (segment * unit * grain), 1) * grain,
         grain=grain,
-        thread_count=thread_count,
+        helpers=min(thread_count, job[_CHUNKS]) - 1,
         reversed=any(n.offsets),
     )
 
@@ -301,20 +305,24 @@ def _division(outer_count: int, length: int, unit: int, thread_count: int) -> tu
 
 def _dispatch(launch: _Launch, job: ctypes.Array[ctypes.c_int64]) -> None:
     """Run all tiles, some at a time so that a pending KeyboardInterrupt is raised in between."""
-    run_alone, run_shared = _native()
-    address = ctypes.addressof(job)
+    if launch.tiles <= launch.tiles_a_dispatch:
+        _run_tiles(launch.helpers, job)
+        return
     for first in range(0, launch.tiles, launch.tiles_a_dispatch):
         end = min(first + launch.tiles_a_dispatch, launch.tiles)
-        chunks = -(-(end - first) // launch.grain)
         job[_NEXT_CHUNK] = 0
-        job[_FIRST_TILE], job[_END_TILE], job[_CHUNKS] = first, end, chunks
-        helpers = min(launch.thread_count, chunks) - 1
-        if helpers > 0:
-            pool = threads.pool()
-            job[_MAY_JOIN] = min(pool.ensure(helpers), helpers)
-            run_shared(pool.address, address)
-        else:
-            run_alone(address)
+        job[_FIRST_TILE], job[_END_TILE], job[_CHUNKS] = first, end, -(-(end - first) // launch.grain)
+        _run_tiles(launch.helpers, job)
+
+
+def _run_tiles(helpers: int, job: ctypes.Array[ctypes.c_int64]) -> None:
+    run_alone, run_shared = _native()
+    if helpers:
+        pool = threads.pool()
+        job[_MAY_JOIN] = min(pool.ensure(helpers), helpers)
+        run_shared(pool.address, ctypes.addressof(job))
+    else:
+        run_alone(ctypes.addressof(job))
 
 
 @functools.cache
@@ -329,9 +337,11 @@ def _slow_data_address(a: Array) -> int:
     return a.ctypes.data
 
 
-def _field_data_address(a: Array, _at: Callable[[int], Any] = ctypes.c_int64.from_address) -> int:
+def _field_data_address(
+    a: Array, _at: Callable[[int], Any] = ctypes.c_int64.from_address, _head_bytes: int = object.__basicsize__
+) -> int:
     """The field ``data``, the first of PyArrayObject after PyObject_HEAD (numpy/ndarraytypes.h)."""
-    address: int = _at(id(a) + object.__basicsize__).value
+    address: int = _at(id(a) + _head_bytes).value
     return address
 
 
