@@ -6,7 +6,7 @@ casts round. Packed types (fp4, int4) hold several elements in a byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -27,6 +27,17 @@ class DType:
     bits: int
     numpy_name: str
     aliases: tuple[str, ...] = ()
+    is_float: bool = field(init=False)
+    """Whether values are floating-point numbers."""
+    is_integer: bool = field(init=False)
+    """Whether values are integers (bool is not)."""
+    is_storage_float: bool = field(init=False)
+    """Whether this is a float narrower than 32 bits, whose arithmetic is float32."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_float", self.kind == "float")
+        object.__setattr__(self, "is_integer", self.kind in ("int", "uint"))
+        object.__setattr__(self, "is_storage_float", self.kind == "float" and self.bits < 32)
 
     def __str__(self) -> str:
         return self.name
@@ -36,21 +47,6 @@ class DType:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dtype, (self.name,)
-
-    @property
-    def is_float(self) -> bool:
-        """Whether values are floating-point numbers."""
-        return self.kind == "float"
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether values are integers (bool is not)."""
-        return self.kind in ("int", "uint")
-
-    @property
-    def is_storage_float(self) -> bool:
-        """Whether this is a float narrower than 32 bits, whose arithmetic is float32."""
-        return self.is_float and self.bits < 32
 
     @property
     def computed(self) -> DType:

@@ -188,5 +188,8 @@ def _float_bits(value: float, width: int) -> int | None:
 def const_array(node: Node) -> np.ndarray[Any, np.dtype[Any]]:
     """The value of a `const` as a 0-d array of the dtype it is computed in."""
     d = node.dtype.computed
-    raw = int(node.attr("bits")).to_bytes(d.bits // 8, "little")
-    return np.frombuffer(raw, d.numpy.newbyteorder("<")).astype(d.numpy).reshape(())
+    bits: np.ndarray[Any, np.dtype[Any]] = np.asarray(node.attr("bits"), _UNSIGNED[d.bits])
+    return bits.view(d.numpy)
+
+
+_UNSIGNED = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
