@@ -105,9 +105,6 @@ GELU_CUBIC_F64 = (
 # LN2_HALF_F32: log(2)/2; parts of 24 bits, remainder 9.52e-10
 LN2_HALF_F32 = (_h("0x1.62e4300000000p-2"),)
 
-# LN2_HALF_F64: log(2)/2; parts of 53 bits, remainder 1.16e-17
-LN2_HALF_F64 = (_h("0x1.62e42fefa39efp-2"),)
-
 # EXP_F32: (exp(r) - 1 - r)/r**2
 # interval [-0.3475, 0.3475], degree 4, 24-bit coefficients, weight r**2/exp(r),
 # largest weighted error 3.209e-9 = 2**-28.215 at -0.3475
@@ -389,6 +386,34 @@ ERFC_F64 = (
     _h("0x1.514c2d1acb4bcp-26"),
     _h("-0x1.634202407a613p-27"),
     _h("-0x1.8953ca7fa26cep-29"),
+)
+
+# ERF_TAIL_F64: exp(y*y)*erfc(y) in t = y - 1
+# interval [-1.0e-9, 5.0], degree 21, 53-bit coefficients, weight exp(-y*y),
+# largest weighted error 2.227e-18 = 2**-58.64 at 0.977143
+ERF_TAIL_F64 = (
+    _h("0x1.b5d8780f956b2p-2"),
+    _h("-0x1.17c4e3f17c023p-2"),
+    _h("0x1.3c27283c31218p-3"),
+    _h("-0x1.44837f88a5460p-4"),
+    _h("0x1.33cad0e3bb0f4p-5"),
+    _h("-0x1.10fcf0df4c4eep-6"),
+    _h("0x1.c8cb814862415p-8"),
+    _h("-0x1.6af1b9ba0413ap-9"),
+    _h("0x1.134e41af0dba6p-10"),
+    _h("-0x1.905bf9da6c646p-12"),
+    _h("0x1.17c88c9e3d257p-13"),
+    _h("-0x1.77c6521f24e33p-15"),
+    _h("0x1.e24528cbc1418p-17"),
+    _h("-0x1.2376ac3dd0f58p-18"),
+    _h("0x1.438aa62cb97f4p-20"),
+    _h("-0x1.3e9d8d3dad56cp-22"),
+    _h("0x1.0b23409f0aef7p-24"),
+    _h("-0x1.6c18fe31a5ca2p-27"),
+    _h("0x1.7dcfc97fc6434p-30"),
+    _h("-0x1.1dfd148c77f01p-33"),
+    _h("0x1.0e518509b6c5ep-37"),
+    _h("-0x1.e1e10ae95ff52p-43"),
 )
 
 # ERF_TAIL_F32: sqrt(erfc(x)) in t = x - 1

@@ -68,7 +68,9 @@ def _erf_double(x: Expr) -> Expr:
     """x + x*p(x*x) below 1; 1 - erfc(x) above."""
     a = abs(x)
     small = fma(a, polynomial(x * x, DOUBLE.table("ERF")), a)
-    large = 1.0 - _tail_double(at_most(a, 6.0), a.like(0.0), a.like(1.0))
+    y = at_most(a, 6.0)
+    square, square_rest = two_product(y, y)
+    large = 1.0 - exp_of_sum(-square, -square_rest, polynomial(y - 1.0, DOUBLE.table("ERF_TAIL")))
     return call("copysign", where(a > 1.0, large, small), x)
 
 

@@ -102,7 +102,7 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
     """
     terms: list[Expr | float] = list(coefficients)
     step = x
-    cuts = 0 if len(terms) < 7 else 1 if len(terms) < 14 else 2
+    cuts = 0 if len(terms) < 7 else 1 if len(terms) < 20 else 2
     for _ in range(cuts):
         terms = [_pair(step, *terms[i : i + 2]) for i in range(0, len(terms), 2)]
         step = step * step

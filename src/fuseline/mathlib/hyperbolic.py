@@ -9,6 +9,7 @@ from ..ir.dtype import F32, F64
 from .exponential import LOG2_E, exp_in_two_parts, exp_wide, expm1_wide
 from .formats import (
     DOUBLE,
+    SINGLE,
     at_most,
     fast_two_sum,
     format_of,
@@ -22,23 +23,36 @@ from .logarithm import log1p_finite, log1p_wide
 
 
 def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent: a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above.
-
-    exp(2|x|) + 1 is formed as (2**n + 1) + 2**n * expm1(r), whose first term is exact, so that it is rounded once.
-    """
+    """Hyperbolic tangent: a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above."""
     f = format_of(x)
     a = abs(x)
     u = x * x
     small = fma(a * u, polynomial(u, f.table("TANH")), a)
-    y = at_most(a, 10.0 if f.bias == 127 else 20.0)
+    large = _tanh_of_large_single(a) if f is SINGLE else _tanh_of_large_double(a)
+    return call("copysign", where(a > 1.0, large, small), x)
+
+
+def _tanh_of_large_single(a: Expr) -> Expr:
+    """exp(2a) + 1 as (2**n + 1) + 2**n * expm1(r), whose first term is exact, so that it is rounded once."""
+    f = SINGLE
+    y = at_most(a, 10.0)
     n, bits = round_to_integer(y, 2.0 * LOG2_E, f, low_bits=f.bias)
     (half_log2,) = f.table("LN2_HALF")
     r = fma(n, -half_log2, y)
     r = r + r
     slope = fma(polynomial(r, f.table("EXP")), r, 1.0)
     scale = power_of_two(bits, f)
-    large = 1.0 - 2.0 / fma(r * scale, slope, scale + 1.0)
-    return call("copysign", where(a > 1.0, large, small), x)
+    return 1.0 - 2.0 / fma(r * scale, slope, scale + 1.0)
+
+
+def _tanh_of_large_double(a: Expr) -> Expr:
+    """exp(2a) + 1 in two parts, and the sum with 1 as well."""
+    y = at_most(a, 20.0)
+    e, e_rest = exp_in_two_parts(y + y, y.like(0.0))
+    bottom, rest = fast_two_sum(e, e.like(1.0))
+    quotient = 2.0 / bottom
+    total, error = fast_two_sum(e.like(1.0), -quotient)
+    return total + fma(quotient * quotient, 0.5 * (rest + e_rest), error)
 
 
 _DOUBLED = 2.0**60

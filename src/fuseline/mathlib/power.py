@@ -142,7 +142,7 @@ def _power_double(a: Expr, y: Expr) -> Expr:
 def _log_in_two_parts(x: Expr) -> tuple[Expr, Expr]:
     """log(x) as an unevaluated sum, for positive finite x: 2*atanh(s) = 2s + (2/3)s**3 + ..., s = r/(2 + r).
 
-    The first two terms are in two parts, the others small enough for one.
+    The terms are in two parts, and of the series from the fifth power on the factor is as well.
     """
     f = DOUBLE
     k, r = split(x, f)
@@ -157,9 +157,17 @@ def _log_in_two_parts(x: Expr) -> tuple[Expr, Expr]:
     third, third_rest = f.table("TWO_THIRDS")
     term, term_rest = two_product(cube, s.like(third))
     term_rest = fma(cube, third_rest, fma(cube_rest, third, term_rest))
-    tail = (cube * z) * polynomial(z, f.table("LOG_FIFTH"))
+    fifth, fifth_rest = two_product(cube, z)
+    fifth_rest = fma(cube, z_rest, fma(cube_rest, z, fifth_rest))
+    constant, *others = f.table("LOG_FIFTH")
+    slope = polynomial(z, others)
+    factor = fma(slope, z, constant)
+    factor_rest = fma(slope, z, constant - factor)
+    tail, tail_rest = two_product(fifth, factor)
+    tail_rest = fma(fifth, factor_rest, fma(fifth_rest, factor, tail_rest))
     high, low = f.table("LN2")
     total, rest = fast_two_sum(s + s, term)
-    rest = rest + (s_rest + s_rest) + (term_rest + tail)
+    total, more = fast_two_sum(total, tail)
+    rest = (rest + more) + (s_rest + s_rest) + (term_rest + tail_rest)
     total, more = fast_two_sum(k * high, total)
     return fast_two_sum(total, fma(k, low, more + rest))
