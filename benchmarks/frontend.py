@@ -1,7 +1,7 @@
 """How long large programs take to read, type, print, optimise, explain and turn into NumPy text: seconds a stage.
 
-``python benchmarks/frontend.py [--write docs/frontend.md]``. Every stage is run a few times and the median of the
-processor's time is shown; all of it is one thread's.
+``python benchmarks/frontend.py`` writes docs/frontend.md; ``--print`` only prints. Every stage is run a few times and the
+median of the processor's time is shown; all of it is one thread's.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fuseline.ir.dtype import F32
 from fuseline.ir.program import Program, input_types, specialise
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
+PAGE = Path(__file__).parents[1] / "docs" / "frontend.md"
 STAGES = ("read", "type", "print", "read back", "optimise", "explain", "NumPy text")
 
 
@@ -98,13 +99,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--write", type=Path, help="write a page with the table here")
+    parser.add_argument("--print", action="store_true", help="print the table and write no page")
     options = parser.parse_args()
     parse_formula("x + 1")  # the grammar's tables are made once a process
     text = table(options.repeats, options.only)
-    print(f"\n{text}")
-    if options.write:
-        options.write.write_text(page(text), encoding="utf-8")
+    if not options.print:
+        PAGE.write_text(page(text), encoding="utf-8")
 
 
 def page(text: str) -> str:
@@ -118,7 +118,7 @@ optimises again), and the NumPy text. Medians on {machine}.
 
 {text}
 
-Written by `python benchmarks/frontend.py --write docs/frontend.md`.
+Written by `benchmarks/frontend.py`.
 """
 
 
