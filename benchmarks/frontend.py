@@ -1,7 +1,7 @@
 """How long large programs take to read, type, print, optimise, explain and turn into NumPy text: seconds a stage.
 
-``python benchmarks/frontend.py`` writes docs/frontend.md; ``--print`` only prints. Every stage is run a few times and the
-median of the processor's time is shown; all of it is one thread's.
+``python benchmarks/frontend.py`` writes docs/frontend.md; ``--print`` only prints. Every stage is run a few times and
+the median of the processor's time is shown; all of it is one thread's.
 """
 
 from __future__ import annotations
