@@ -153,3 +153,9 @@ def test_every_command_answers_help(name: str) -> None:
     done = fuseline(name, "--help")
     assert done.returncode == 0, done.stderr
     assert f"Usage: fuseline {name}" in done.stdout
+
+
+def test_importing_the_entry_point_loads_nothing_that_takes_time() -> None:
+    script = "import sys\nimport fuseline.cli.main\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()).intersection((*HEAVY, "typer"))

@@ -1,4 +1,6 @@
-"""The entry point: finds the command, loads that one alone, and turns what happens into an exit status.
+"""The entry point: runs the command that is named and turns what happens into an exit status.
+
+Everything that takes time to import is imported inside, so that an interrupt is an interrupt from the start.
 
 0 done, 1 the answer is no, 2 bad input, 70 a defect in fuseline, 74 the output could not be written, 130 interrupted,
 141 nobody reads the output any more.
@@ -7,18 +9,11 @@
 from __future__ import annotations
 
 import errno
-import functools
-import importlib
 import os
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from types import ModuleType
-from typing import Annotated, Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
-import typer
-
-from fuseline._version import __version__
 from fuseline.errors import FuselineError
 
 DONE = 0
@@ -64,67 +59,14 @@ def run(arguments: Sequence[str]) -> int:
 def _call(arguments: Sequence[str]) -> int:
     """Let typer read ``arguments`` and call the command; the status that either asks for."""
     try:
-        _application(arguments)(args=list(arguments), prog_name="fuseline")
+        from fuseline.cli.application import application
+
+        application(arguments, COMMANDS)(args=list(arguments), prog_name="fuseline")
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):
             return BROKEN_PIPE
         return leaving.code if isinstance(leaving.code, int) else DONE
     return DONE
-
-
-def _application(arguments: Sequence[str]) -> typer.Typer:
-    """The typer application; a command that ``arguments`` do not name is only a name and a summary, never imported."""
-    app = typer.Typer(
-        help="Write a tensor program once; see what bounds it, plan it, and run it at that bound.",
-        rich_markup_mode=None,  # plain text: help needs no import of rich
-        pretty_exceptions_enable=False,
-        add_completion=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback(invoke_without_command=True)(_general_options)
-    for name, summary in COMMANDS.items():
-        if name in arguments:
-            _add(app, name, summary, importlib.import_module(f"fuseline.cli.{name}"))
-        else:
-            app.command(name, help=summary)(_not_loaded)
-    return app
-
-
-def _add(app: typer.Typer, name: str, summary: str, module: ModuleType) -> None:
-    """Add the command of ``module``: its function ``name``, or its typer application ``app`` of several commands."""
-    if hasattr(module, "app"):
-        for command in module.app.registered_commands:
-            command.callback = _leaving_with_status(command.callback)
-        app.add_typer(module.app, name=name, short_help=summary)
-    else:
-        app.command(name, short_help=summary)(_leaving_with_status(getattr(module, name)))
-
-
-def _not_loaded() -> None:
-    """Stands for a command that the arguments do not name."""
-
-
-def _general_options(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
-    if version:
-        print(f"fuseline {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-
-
-def _leaving_with_status(command: Callable[..., int | None]) -> Callable[..., None]:
-    """``command`` under its own signature, its returned status made the exit status."""
-
-    @functools.wraps(command)
-    def leaving(*args: Any, **kwargs: Any) -> None:
-        status = command(*args, **kwargs)
-        if status:
-            raise typer.Exit(status)
-
-    return leaving
 
 
 def _complain(message: str, status: int) -> int:
@@ -143,6 +85,8 @@ def _explain_system_error(error: OSError) -> int:
 
 def _report_defect() -> int:
     """A crash is told apart from an answer of no, whose status is that of an uncaught exception."""
+    import traceback
+
     traceback.print_exc()
     return _complain("this is a defect in fuseline; please report it with the lines above", DEFECT)
 
