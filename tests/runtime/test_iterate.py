@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -252,6 +253,29 @@ def test_a_broadcast_row_leaves_two_loops_and_a_scalar_none() -> None:
 
 
 def test_a_short_innermost_axis_gives_way_to_a_long_one() -> None:
-    pixels, scale = np.zeros((10_000, 3)), np.zeros(3)
+    pixels, scale = np.zeros((10_007, 3)), np.zeros(3)
     n = nest_of(pixels.shape, pixels, scale, pixels)
-    assert (n.outer_shape, n.inner) == ((3,), 10_000)
+    assert (n.outer_shape, n.inner) == ((3,), 10_007)
+
+
+def test_a_transposed_operand_is_visited_in_blocks() -> None:
+    a = np.zeros((300, 640), np.float32)
+    b = np.zeros((640, 300), np.float32).T
+    n = nest_of(a.shape, a, b, a)
+    assert (n.outer_shape, n.inner) == ((10, 300), 64)
+    assert nest_of(a.shape, a, a, a).outer_shape == () and nest_of((300, 641), a[:, :1], b[:, :1], a[:, :1]).inner != 64
+
+
+@pytest.mark.parametrize(
+    "shape", [(300, 640), (640, 300), (250, 1000), (211, 257), (3, 320, 200), (320, 3, 640), (256, 512, 5)]
+)
+def test_every_order_of_axes_of_large_arrays_gives_what_numpy_gives(shape: tuple[int, ...]) -> None:
+    a = numbers(shape)
+    for order in itertools.permutations(range(len(shape))):
+        turned = np.empty([shape[axis] for axis in order], np.float32).transpose(np.argsort(order))
+        turned[...] = numbers(shape, 1)
+        for flip in (1, -1):
+            other = turned[::flip]
+            assert same_bits(run(a, other, turned), a * other + turned)
+            place = np.empty_like(other)
+            assert same_bits(run(a, other, a, out=place), a * other + a)

@@ -17,6 +17,10 @@ from ..errors import ShapeError
 _SHORT_INNER = 8
 """An innermost axis shorter than this gives way to the longest one."""
 
+_BLOCK_LENGTHS = (64, 96, 80, 128, 112, 48, 32)
+"""Lengths that short rows are cut to, the best first: whole vectors of the usual numbers of lanes."""
+_FEWEST_ROWS = 16
+
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 
@@ -88,7 +92,7 @@ def plan(shape: Shape, shapes: tuple[Shape, ...], strides: tuple[Strides, ...], 
         longest = max(range(len(axes)), key=lambda i: axes[i].length)
         axes.append(axes.pop(longest))
     inner = axes.pop() if axes else _Axis(1, (0,) * len(shapes))
-    return _nest(axes, inner, tuple(offsets))
+    return _nest(*_blocked(axes, inner), tuple(offsets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,33 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
         else:
             merged.append(axis)
     return merged
+
+
+def _blocked(outer: list[_Axis], inner: _Axis) -> tuple[list[_Axis], _Axis]:
+    """The nest with its inner loop cut into short rows where an operand runs faster along another axis, as a transpose.
+
+    Several short rows are one block of work (native/rows.ll), into which such an operand is packed line by line.
+    """
+    crossing = [
+        (abs(axis.strides[operand]), position)
+        for operand, along in enumerate(inner.strides)
+        for position, axis in enumerate(outer)
+        if axis.length >= _FEWEST_ROWS and 0 < abs(axis.strides[operand]) < abs(along)
+    ]
+    length = _block_length(inner.length) if crossing else 0
+    if not length:
+        return outer, inner
+    rows = outer[min(crossing)[1]]
+    blocks = _Axis(inner.length // length, tuple(s * length for s in inner.strides))
+    others = [axis for axis in outer if axis is not rows]
+    return [*others, blocks, rows], _Axis(length, inner.strides)
+
+
+def _block_length(length: int) -> int:
+    """A length of short rows that divides ``length``; 0 where there is none."""
+    if length < 2 * max(_BLOCK_LENGTHS):
+        return 0
+    return next((n for n in _BLOCK_LENGTHS if length % n == 0), 0)
 
 
 def _nest(outer: list[_Axis], inner: _Axis, offsets: Strides) -> Nest:

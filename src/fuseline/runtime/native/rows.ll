@@ -2,7 +2,8 @@
 
 ; %rows rows of %inner items. Operand i moves by %steps[i] bytes an item and by %row_steps[i] bytes a row. Operands that
 ; run on from row to row are used where they are; inputs that are the same in every row are laid out once; the others
-; pass through packed blocks.
+; pass through packed blocks. If rows are whole vectors and some operand runs across them, as a transpose does, the body is
+; called for each row instead, and operands that are dense inside a row are used where they are.
 define internal void @rows(ptr %k, ptr %args, ptr %steps, ptr %row_steps, i64 %inner, i64 %rows) nounwind {
 entry:
   %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
@@ -31,8 +32,14 @@ entry:
   %packed = alloca i8, i64 %packed_total, align 64
   %at = alloca ptr, i64 %nops, align 8
   %incs = alloca i64, i64 %nops, align 8
-  ; 0 used in place, 1 the same in every row, 2 packed
+  ; 0 used in place, 1 the same in every row, 2 packed, 3 used in place a row at a time
   %kinds = alloca i8, i64 %nops, align 1
+  %advances = alloca i64, i64 %nops, align 8
+  %row_rest = urem i64 %inner, %lanes
+  %row_vectors = udiv i64 %inner, %lanes
+  %whole_rows = icmp eq i64 %row_rest, 0
+  %crossing = call i1 @is_crossing(ptr %steps, ptr %row_steps, i64 %nops)
+  %by_row = and i1 %whole_rows, %crossing
   br label %look
 look:
   %i = phi i64 [ 0, %entry ], [ %i_next, %look_next ]
@@ -53,9 +60,15 @@ look:
   %same_row = icmp eq i64 %row_step, 0
   %is_input = icmp slt i64 %i, %nin
   %repeats = and i1 %same_row, %is_input
-  %other = select i1 %repeats, i8 1, i8 2
+  %row_in_place = and i1 %by_row, %dense
+  %loose = select i1 %row_in_place, i8 3, i8 2
+  %other = select i1 %repeats, i8 1, i8 %loose
   %kind = select i1 %in_place, i8 0, i8 %other
   store i8 %kind, ptr %kind_at, align 1
+  %by_row_step = icmp eq i8 %kind, 3
+  %advance = select i1 %by_row_step, i64 %row_step, i64 %row_bytes
+  %advance_at = getelementptr i64, ptr %advances, i64 %i
+  store i64 %advance, ptr %advance_at, align 8
   %slot_offset = mul i64 %i, %packed_bytes
   %slot = getelementptr i8, ptr %packed, i64 %slot_offset
   %arg_at = getelementptr ptr, ptr %args, i64 %i
@@ -99,7 +112,9 @@ in_pack:
   call void @pack_rows(ptr %j_slot, i64 %j_item, ptr %j_here, i64 %j_step, i64 %j_row, i64 %inner, i64 %m, i1 true)
   br label %in_next
 in_next:
-  %j_in_place = icmp eq i8 %j_kind, 0
+  %j_is_whole = icmp eq i8 %j_kind, 0
+  %j_is_row = icmp eq i8 %j_kind, 3
+  %j_in_place = or i1 %j_is_whole, %j_is_row
   %j_start = select i1 %j_in_place, ptr %j_here, ptr %j_slot
   %j_at = getelementptr ptr, ptr %at, i64 %j
   store ptr %j_start, ptr %j_at, align 8
@@ -107,11 +122,21 @@ in_next:
   %j_more = icmp slt i64 %j_next, %nops
   br i1 %j_more, label %in, label %compute
 compute:
+  br i1 %by_row, label %each_row, label %together
+each_row:
+  %r = phi i64 [ 0, %compute ], [ %r_next, %each_row ]
+  %body = load ptr, ptr %k, align 8
+  call void %body(ptr %at, ptr %incs, i64 %row_vectors, i64 0)
+  call void @advance(ptr %at, ptr %advances, i64 1, i64 %nops)
+  %r_next = add i64 %r, 1
+  %r_more = icmp slt i64 %r_next, %m
+  br i1 %r_more, label %each_row, label %out
+together:
   %count = mul i64 %m, %inner
   call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 0, ptr %padded)
   br label %out
 out:
-  %o = phi i64 [ %nin, %compute ], [ %o_next, %out_next ]
+  %o = phi i64 [ %nin, %together ], [ %nin, %each_row ], [ %o_next, %out_next ]
   %o_kind_at = getelementptr i8, ptr %kinds, i64 %o
   %o_kind = load i8, ptr %o_kind_at, align 1
   %o_packed = icmp eq i8 %o_kind, 2
@@ -143,36 +168,52 @@ done:
   ret void
 }
 
-; %rows rows of %inner items between packed memory and rows %row_step apart; into packed memory when %inward.
+; %rows rows of %inner items between packed memory and rows %row_step apart; into packed memory when %inward. Where the
+; spread side moves less from row to row than inside a row, it is followed down the columns, so that a cache line is
+; visited once.
 define internal void @pack_rows(ptr %slot, i64 %item, ptr %place, i64 %step, i64 %row_step, i64 %inner, i64 %rows, i1 %inward) nounwind {
 entry:
   %row_bytes = mul i64 %inner, %item
   %still = icmp eq i64 %step, 0
   %repeats = and i1 %still, %inward
-  br i1 %repeats, label %repeat, label %row
+  br i1 %repeats, label %repeat, label %direction
 repeat:
   call void @repeat_rows(ptr %slot, i64 %item, ptr %place, i64 %row_step, i64 %row_bytes, i64 %rows)
   br label %done
-row:
-  %r = phi i64 [ 0, %entry ], [ %r_next, %row_next ]
-  %packed = phi ptr [ %slot, %entry ], [ %packed_next, %row_next ]
-  %spread = phi ptr [ %place, %entry ], [ %spread_next, %row_next ]
+direction:
+  %step_size = call i64 @llvm.abs.i64(i64 %step, i1 false)
+  %row_step_size = call i64 @llvm.abs.i64(i64 %row_step, i1 false)
+  %down = icmp ult i64 %row_step_size, %step_size
+  ; Lines are rows or columns: how many, their length, and the steps on both sides along them and between them.
+  %lines = select i1 %down, i64 %inner, i64 %rows
+  %length = select i1 %down, i64 %rows, i64 %inner
+  %packed_along = select i1 %down, i64 %row_bytes, i64 %item
+  %packed_between = select i1 %down, i64 %item, i64 %row_bytes
+  %spread_along = select i1 %down, i64 %row_step, i64 %step
+  %spread_between = select i1 %down, i64 %step, i64 %row_step
+  br label %line
+line:
+  %l = phi i64 [ 0, %direction ], [ %l_next, %line_end ]
+  %packed = phi ptr [ %slot, %direction ], [ %packed_next, %line_end ]
+  %spread = phi ptr [ %place, %direction ], [ %spread_next, %line_end ]
   br i1 %inward, label %in, label %out
 in:
-  call void @copy_items(ptr %packed, i64 %item, ptr %spread, i64 %step, i64 %inner, i64 %item)
-  br label %row_next
+  call void @copy_items(ptr %packed, i64 %packed_along, ptr %spread, i64 %spread_along, i64 %length, i64 %item)
+  br label %line_end
 out:
-  call void @copy_items(ptr %spread, i64 %step, ptr %packed, i64 %item, i64 %inner, i64 %item)
-  br label %row_next
-row_next:
-  %packed_next = getelementptr i8, ptr %packed, i64 %row_bytes
-  %spread_next = getelementptr i8, ptr %spread, i64 %row_step
-  %r_next = add i64 %r, 1
-  %more = icmp slt i64 %r_next, %rows
-  br i1 %more, label %row, label %done
+  call void @copy_items(ptr %spread, i64 %spread_along, ptr %packed, i64 %packed_along, i64 %length, i64 %item)
+  br label %line_end
+line_end:
+  %packed_next = getelementptr i8, ptr %packed, i64 %packed_between
+  %spread_next = getelementptr i8, ptr %spread, i64 %spread_between
+  %l_next = add i64 %l, 1
+  %more = icmp slt i64 %l_next, %lines
+  br i1 %more, label %line, label %done
 done:
   ret void
 }
+
+declare i64 @llvm.abs.i64(i64, i1)
 
 ; %rows rows, each one item of %place repeated over %row_bytes. Rows are written 32 bytes at a time and end up to 31 bytes
 ; too far, into the next row, which is written later, or into the room behind the last.
@@ -200,4 +241,30 @@ row_end:
   br i1 %more, label %row, label %done
 done:
   ret void
+}
+
+; Whether some operand moves less from row to row than inside a row, so that it has to be packed whatever the others are.
+define internal i1 @is_crossing(ptr %steps, ptr %row_steps, i64 %nops) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
+  %step_at = getelementptr i64, ptr %steps, i64 %i
+  %step = load i64, ptr %step_at, align 8
+  %row_step_at = getelementptr i64, ptr %row_steps, i64 %i
+  %row_step = load i64, ptr %row_step_at, align 8
+  %step_size = call i64 @llvm.abs.i64(i64 %step, i1 false)
+  %row_step_size = call i64 @llvm.abs.i64(i64 %row_step, i1 false)
+  %moves = icmp ne i64 %row_step, 0
+  %down = icmp ult i64 %row_step_size, %step_size
+  %crosses = and i1 %moves, %down
+  br i1 %crosses, label %yes, label %next
+next:
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %loop, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }
