@@ -117,10 +117,14 @@ def tensor_type(op: str, args: Sequence[TensorType], attrs: Attrs = (), labels: 
         return TensorType(result, reduced_shape(op, args[0].shape, attrs))
     shapes = {a.shape for a in args}
     if None in shapes:
-        return TensorType(result, None)
-    if len(shapes) == 1:
-        return TensorType(result, args[0].shape)
-    return TensorType(result, broadcast([a.shape for a in args if a.shape is not None], labels))
+        shape = None
+    else:
+        shapes.discard(())
+        shape = shapes.pop() if len(shapes) == 1 else broadcast([a.shape or () for a in args], labels)
+    for a in args:
+        if a.dtype is result and a.shape == shape:
+            return a  # an equal object that is there already
+    return TensorType(result, shape)
 
 
 def reduced_shape(op: str, shape: Shape | None, attrs: Attrs) -> Shape | None:

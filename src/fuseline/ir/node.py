@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 import weakref
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,12 @@ def const(value: Any, d: DType) -> Node:
 
 def const_bits(bits: int, d: DType) -> Node:
     """A number of dtype ``d`` given by its bit pattern in the dtype that ``d`` is computed in."""
-    return make("const", (), (("bits", bits),), TensorType(d, ()))
+    return make("const", (), (("bits", bits),), _scalar(d))
+
+
+@cache
+def _scalar(d: DType) -> TensorType:
+    return TensorType(d, ())
 
 
 def number_bits(value: Any, d: DType) -> int:

@@ -17,7 +17,7 @@ from .garbage import collection_paused
 from .graph import Graph, topological
 from .infer import tensor_type
 from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
-from .node import Attrs, Node, Number, literal_value, make
+from .node import Attrs, Node, Number, const, literal_value, make
 from .size import Shape
 from .types import TensorType
 
@@ -185,6 +185,12 @@ class _Specialisation:
 
     def met(self, op: str, operands: Sequence[Value]) -> tuple[Node, ...]:
         """Numbers converted to the dtype of the arrays beside them (NEP 50); a bool has a dtype, as in NumPy."""
+        if len(operands) == 2:  # nearly always: a float beside an array of floats
+            a, b = operands
+            if isinstance(a, Node) and isinstance(b, float) and a.dtype.is_float:
+                return a, const(b, a.dtype)
+            if isinstance(b, Node) and isinstance(a, float) and b.dtype.is_float:
+                return const(a, b.dtype), b
         if op == "where":
             condition = operands[0] if isinstance(operands[0], Node) else number_const(bool(operands[0]), BOOL)
             return condition, *self.met("", operands[1:])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from ..errors import FuselineError, TextFormError
 from ..ops import OPERATIONS
@@ -58,13 +59,18 @@ def operand_text(graph: Graph, node: Node) -> str:
 
 def const_text(node: Node) -> str:
     """The value of a `const`: the shortest text that reads back as the same bits, else the bits themselves."""
-    value, d = const_array(node)[()], node.dtype
+    return _number_text(node.attr("bits"), node.dtype)
+
+
+@lru_cache(maxsize=1 << 16)
+def _number_text(bits: int, d: DType) -> str:
+    value = const_array(const_bits(bits, d))[()]
     if d is BOOL:
         return "true" if value else "false"
     if d.is_integer:
         return str(value)
     text = str(value) if d.computed.bits == 32 else repr(float(value))
-    return text if number_bits(float(text), d) == node.attr("bits") else f"0x{node.attr('bits'):x}"
+    return text if number_bits(float(text), d) == bits else f"0x{bits:x}"
 
 
 def _print_attrs(node: Node) -> str:
