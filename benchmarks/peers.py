@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy_forms
 from printers import Blosc2Functions, CannotExpress, NumexprFunctions, expressions, onnx_model
 
 from programs import Array, Inputs, Program
@@ -69,46 +70,15 @@ def fuseline(program: Program, inputs: Inputs, threads: int) -> list[Form]:
 # ── NumPy ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class NumpyFunctions:
-    """NumPy's functions, SciPy's where NumPy has none."""
-
-    def __init__(self) -> None:
-        special = importlib.import_module("scipy.special")
-        self.erf, self.sigmoid = special.erf, special.expit
-        self._bfloat16 = importlib.import_module("ml_dtypes").bfloat16
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    def bf16(self, x: Array) -> Array:
-        """Rounded to bfloat16; the float64 reference stays as it is."""
-        return x if x.dtype == np.float64 else x.astype(self._bfloat16)
-
-
 def numpy(program: Program, inputs: Inputs, threads: int) -> list[Form]:
     """One operation at a time; with outputs given, the temporaries are kept between calls as well."""
-    functions, operands = NumpyFunctions(), [_plain(a) for a in inputs.values()]
-    forms = [Form("numpy", lambda: program.function(functions, *operands), _listed, False)]
-    try:
-        forms.append(_numpy_planned(program, inputs))
-    except ImportError:
-        raise
-    except ValueError as error:  # a formula with an operation that NumPy alone does not have
-        if "numpy" not in str(error).lower():
-            raise
-    return forms
-
-
-def _numpy_planned(program: Program, inputs: Inputs) -> Form:
-    codegen = importlib.import_module("fuseline.codegen.numpy")
-    fl = importlib.import_module("fuseline")
-    steps = codegen.build_steps(fl.compile(program.formula).graph, planned=True)
-    buffers = steps.make_buffers(inputs)
-
-    def call() -> list[Array]:
-        return list(steps.run(inputs, buffers).values())
-
-    return Form("numpy", call, lambda value: value, True)
+    functions, operands = numpy_forms.Functions(), [_plain(a) for a in inputs.values()]
+    outputs = empty_outputs(program, inputs)
+    planned = numpy_forms.planned(program, inputs, outputs)
+    return [
+        Form("numpy", lambda: program.function(functions, *operands), _listed, False),
+        Form("numpy", planned, lambda _: outputs, True),
+    ]
 
 
 # ── numexpr, blosc2 ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -353,7 +323,7 @@ def reference(program: Program, inputs: Inputs) -> list[Array]:
     """The program in float64."""
     wide = [a.astype(np.float64) if a.dtype.kind == "f" else a.astype(np.int64) for a in inputs.values()]
     with np.errstate(all="ignore"):
-        return [np.asarray(r) for r in program.function(NumpyFunctions(), *wide)]
+        return [np.asarray(r) for r in program.function(numpy_forms.Functions(), *wide)]
 
 
 def error_in_tolerances(program: Program, results: Sequence[Array], expected: Sequence[Array]) -> float:
