@@ -112,7 +112,8 @@ def table(instances: list[Instance], limit_s: float, cpsat_s: float) -> str:
     lines.append("")
     lines.append(f"Ours took {total:.1f} s in all. ✓: the method itself proved its answer to be the least possible.")
     lines.append(
-        f"Python {platform.python_version()}, {platform.machine()}, one thread; limits: CP-SAT {cpsat_s:g} s, ours {limit_s:g} s."
+        f"Python {platform.python_version()}, {platform.machine()}, one thread; "
+        f"limits: CP-SAT {cpsat_s:g} s, ours {limit_s:g} s."
     )
     return "\n".join(lines)
 
