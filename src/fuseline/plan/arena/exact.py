@@ -16,7 +16,7 @@ from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.portfolio import Answer, peak_of
 from fuseline.plan.arena.sections import Sections
 
-BASE_NODES = 500
+NODES_A_BUFFER = 4
 SLICE_NODES = 4_000
 PURE_SLICE_NODES = 50
 _PLAIN_RESTARTS = 12
@@ -46,6 +46,12 @@ class Standing:
         return self.best.peak <= self.lower
 
 
+# Exponents of size and of lifetime in the key of an order.
+_PLAIN_ORDERS = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
+# Large buffers first serves more instances, a free mixture some others: every other order is of each kind.
+_MIXTURES = (((0.5, 1.0), (0.0, 0.25)), ((0.0, 0.25, 0.5, 1.0), (0.0, 0.25, 0.5, 1.0)))
+
+
 class Orders:
     """Orders of trial: three plain ones, then mixtures of size and lifetime with noise, from one seed."""
 
@@ -56,11 +62,11 @@ class Orders:
 
     def order(self, k: int) -> list[int]:
         """The ``k``-th order (from 0): indices, the first to be tried first."""
-        plain = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
-        if k < len(plain):
-            by_size, by_life, noise = *plain[k], 0.0
+        if k < len(_PLAIN_ORDERS):
+            by_size, by_life, noise = *_PLAIN_ORDERS[k], 0.0
         else:
-            by_size, by_life = self._random.choice((0.0, 0.25, 0.5, 1.0)), self._random.choice((0.0, 0.25, 0.5, 1.0))
+            sizes, lives = _MIXTURES[k % len(_MIXTURES)]
+            by_size, by_life = self._random.choice(sizes), self._random.choice(lives)
             noise = self._random.choice((0.1, 0.3, 0.6))
         gauss = self._random.gauss
         key = [
@@ -98,6 +104,8 @@ class ExactSearch:
         self._walk = Walk(sections, compiled=False)
         self._orders = Orders(sections, self._walk.buffers, seed)
         self._restarts = 0
+        # A first dive takes a node a buffer; a few times that leaves room to repair it.
+        self._base_nodes = max(200, NODES_A_BUFFER * len(self._walk.buffers))
         self.nodes = 0
 
     def run(self, max_nodes: int | None = None) -> bool:
@@ -109,7 +117,7 @@ class ExactSearch:
             if max_nodes is not None and self.nodes >= max_nodes:
                 return True
             target = self._target(step)
-            outcome = self._attempt(target, BASE_NODES * luby(self._restarts + 1))
+            outcome = self._attempt(target, self._base_nodes * luby(self._restarts + 1))
             if outcome is None:
                 return False
             step = self._next_step(step, outcome)
@@ -119,17 +127,17 @@ class ExactSearch:
         return self.standing.closed or self.standing.best.peak <= self._goal
 
     def _target(self, step: int) -> int:
-        """The capacity to try: the goal or bound on odd restarts, else just below the best peak by a step that
+        """The capacity to try: the goal or bound on every third restart, else just below the best peak by a step that
         adapts.
         """
         floor = max(self.standing.lower, self._goal)
         top = self.standing.best.peak - 1
-        if self._restarts < _PLAIN_RESTARTS or self._restarts % 2:
+        if self._restarts < _PLAIN_RESTARTS or self._restarts % 3 == 0:
             return min(floor, top)
         return max(floor, top - ((top - floor) >> step))
 
     def _next_step(self, step: int, outcome: int) -> int:
-        if self._restarts <= _PLAIN_RESTARTS or self._restarts % 2:
+        if self._restarts <= _PLAIN_RESTARTS or self._restarts % 3 == 1:
             return step
         return max(1, step - 1) if outcome == kernel.FOUND else min(step + 1, 6)
 
