@@ -144,33 +144,31 @@ EXP_WIDE = (
     _h("0x1.9f17e6d0e3fdcp-13"),
 )
 
-# EXPM1_F32: (exp(r) - 1 - r)/r**2
-# interval [-0.2895, 0.407], degree 5, 24-bit coefficients, weight r**2/expm1(r),
-# largest weighted error 3.997e-10 = 2**-31.22 at -0.139144
+# EXPM1_F32: (exp(r) - 1 - r - r*r/2)/r**3
+# interval [-0.2895, 0.407], degree 4, 24-bit coefficients, weight r**3/expm1(r),
+# largest weighted error 3.997e-10 = 2**-31.22 at -0.139149
 EXPM1_F32 = (
-    _h("0x1.0000000000000p-1"),
     _h("0x1.55555a0000000p-3"),
     _h("0x1.5555240000000p-5"),
     _h("0x1.1106020000000p-7"),
-    _h("0x1.6ce2aa0000000p-10"),
-    _h("0x1.b7567c0000000p-13"),
+    _h("0x1.6ce2a40000000p-10"),
+    _h("0x1.b7568a0000000p-13"),
 )
 
-# EXPM1_F64: (exp(r) - 1 - r)/r**2
-# interval [-0.2895, 0.407], degree 10, 53-bit coefficients, weight r**2/expm1(r),
-# largest weighted error 5.168e-19 = 2**-60.747 at -0.0974377
+# EXPM1_F64: (exp(r) - 1 - r - r*r/2)/r**3
+# interval [-0.2895, 0.407], degree 9, 53-bit coefficients, weight r**3/expm1(r),
+# largest weighted error 3.828e-19 = 2**-61.18 at 0.118078
 EXPM1_F64 = (
-    _h("0x1.0000000000000p-1"),
-    _h("0x1.5555555555553p-3"),
-    _h("0x1.55555555555d4p-5"),
-    _h("0x1.1111111111f79p-7"),
-    _h("0x1.6c16c16bc1e23p-10"),
-    _h("0x1.a01a019a09034p-13"),
-    _h("0x1.a01a040f539e8p-16"),
-    _h("0x1.71de41fd6dc5fp-19"),
-    _h("0x1.27dd7d2dae5b6p-22"),
-    _h("0x1.aeb3cafbcad21p-26"),
-    _h("0x1.2fa0367ceebfep-29"),
+    _h("0x1.5555555555555p-3"),
+    _h("0x1.55555555555d1p-5"),
+    _h("0x1.1111111111535p-7"),
+    _h("0x1.6c16c16bc54eap-10"),
+    _h("0x1.a01a019e7a0d4p-13"),
+    _h("0x1.a01a03eada658p-16"),
+    _h("0x1.71de352e0e4dep-19"),
+    _h("0x1.27de0b7804c43p-22"),
+    _h("0x1.aece5c67860edp-26"),
+    _h("0x1.2e32ab746a7f2p-29"),
 )
 
 # EXP2_F32: (2**r - 1)/r

@@ -55,7 +55,8 @@ def expm1(x: Expr) -> Expr:
     r_high = fma(n, -high, y)
     rest = n * -low
     r = r_high + rest
-    tail = fma(r * r, polynomial(r, f.table("EXPM1")), rest)
+    # The quadratic term is the largest of the tail: it is not rounded on its own.
+    tail = fma(r * 0.5, r, fma(r * r * r, polynomial(r, f.table("EXPM1")), rest))
     half_scale = power_of_two(bits, f)  # 2**(n - 1), because 2**n itself may overflow
     whole = half_scale - 0.5
     whole_rest = (half_scale - whole) - 0.5

@@ -94,15 +94,23 @@ def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return p, fma(a, b, -p)
 
 
-def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
+def polynomial(x: Expr, coefficients: Sequence[float], *, small: bool = True) -> Expr:
     """The polynomial by fused multiply-adds, constant term first.
 
     Horner's scheme where it is short. A long one waits for each step, and a loop body that waits fills the processor's
-    queues: it is cut into pieces of two or four terms that are independent of each other (Estrin).
+    queues: it is cut into pieces of two or four terms that are independent of each other (Estrin). In float64 the
+    constant term stays for a last step of its own, which halves the rounding error if the argument is ``small``.
     """
+    cuts = 0 if len(coefficients) < 7 else 1 if len(coefficients) < 20 else 2
+    if cuts and small and x.dtype is F64:
+        return fma(_in_pieces(x, coefficients[1:], cuts), x, coefficients[0])
+    return _in_pieces(x, coefficients, cuts)
+
+
+def _in_pieces(x: Expr, coefficients: Sequence[float], cuts: int) -> Expr:
+    """Horner's scheme on pieces of 2**cuts terms."""
     terms: list[Expr | float] = list(coefficients)
     step = x
-    cuts = 0 if len(terms) < 7 else 1 if len(terms) < 20 else 2
     for _ in range(cuts):
         terms = [_pair(step, *terms[i : i + 2]) for i in range(0, len(terms), 2)]
         step = step * step
