@@ -132,6 +132,34 @@ def test_refusals_say_what_is_wrong(affine: Any, pair: Any) -> None:
             call()
 
 
+def test_small_calls_neither_leak_nor_overwrite_anything(affine: Any, pair: Any) -> None:
+    x, y = numbers(200), numbers(200, seed=1)
+    single = np.dtype(np.float32)
+    for kernel, operands in ((affine, (x, y, x)), (pair, (x, y))):
+        first = kernel(*operands)
+        before = [sys.getrefcount(o) for o in (*operands, single, kernel)]
+        kept = [kernel(*operands) for _ in range(1000)]
+        pointers = {np.asarray(k[0] if isinstance(k, tuple) else k).ctypes.data for k in kept}
+        assert len(pointers) == 1000
+        assert all(same_bits(np.asarray(k), np.asarray(first)) for k in kept)
+        del kept
+        for _ in range(1000):
+            kernel(*operands)
+        after = [sys.getrefcount(o) for o in (*operands, single, kernel)]
+        assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True)), (before, after)
+        assert isinstance(first, tuple) or (first.base is None and first.flags.owndata and first.flags.c_contiguous)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (5, 1), (2, 3, 4), (0, 3), (1024,), (1025,), (32, 32), (33, 32)])
+def test_repeated_small_calls_have_the_operands_shape(affine: Any, pair: Any, shape: tuple[int, ...]) -> None:
+    x = numbers(int(np.prod(shape))).reshape(shape)
+    for operand in (x, np.asfortranarray(x), x[::-1], x.astype(np.float64)):
+        for _ in range(3):
+            assert same_bits(affine(operand, operand, operand), operand * operand + operand)
+            both = pair(operand, operand)
+            assert same_bits(both.s, operand + operand) and same_bits(both.p, operand * operand)
+
+
 def test_its_signature_can_be_looked_at(affine: Any) -> None:
     assert str(inspect.signature(affine)) == "(x, b, r, *, out=None)"
     assert callable(affine) and "out" in (affine.__call__.__doc__ or "")

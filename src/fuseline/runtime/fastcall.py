@@ -15,8 +15,12 @@ from typing import Any
 import numpy as np
 
 from . import native
+from .loop import Loop
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
+_DIRECT_ITEMS = 1 << 10
+"""Most elements that are computed with the interpreter's lock held."""
+_NEW_FROM_DESCR = 94  # position in NumPy's table of array functions, part of its stable binary interface
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
 
@@ -80,6 +84,18 @@ _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_voi
 )
 
 
+@functools.cache
+def _new_array() -> int:
+    """Address of PyArray_NewFromDescr."""
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
+
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    table = (ctypes.c_void_p * (_NEW_FROM_DESCR + 1)).from_address(get(_multiarray_umath._ARRAY_API, None))
+    return table[_NEW_FROM_DESCR] or 0
+
+
 class FastCall:
     """Owns the memory behind one such function.
 
@@ -94,7 +110,16 @@ class FastCall:
         self._small_items = small_items
         self._few_rows = few_rows
         out_type = np.ndarray if single else tuple
-        fields = (None, id(slow), id(np.ndarray), object.__basicsize__, id(_OUT), id(out_type), id(ValueError))
+        fields = (
+            None,
+            id(slow),
+            id(np.ndarray),
+            object.__basicsize__,
+            id(_OUT),
+            id(out_type),
+            id(ValueError),
+            _new_array(),
+        )
         self._caller = (ctypes.c_void_p * len(fields))(*fields)
         self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
         capsule = _new_capsule(ctypes.addressof(self._caller), None, None)
@@ -103,18 +128,22 @@ class FastCall:
         )
         """Keeps alive everything it needs, this object not."""
 
-    def remember(self, dtypes: tuple[np.dtype[Any], ...], ufunc: np.ufunc, wrap: Callable[[Any], Any] | None) -> None:
-        """Send small calls with operands of exactly these dtypes to ``ufunc``; ``wrap`` makes the result of its tuple.
+    def remember(self, loop: Loop, ufunc: np.ufunc, wrap: Callable[[Any], Any] | None) -> None:
+        """Send small calls with operands of exactly the dtypes of ``loop`` to it, or to ``ufunc``, which has it alone.
+
+        ``wrap`` makes the result of a tuple of several outputs.
 
         An entry is never changed or freed while the function lives: another thread may be reading it.
         """
+        dtypes = loop.inputs
         known = self._entries.get(dtypes)
         if known is None:
             wrap_address = id(wrap) if wrap is not None else None
             int_type, float_type = _standing_for(dtypes)
             head = [id(ufunc), wrap_address, len(dtypes), self._small_items, self._few_rows, int_type, float_type]
-            fields = [*head, *map(id, dtypes)]
-            known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap)
+            head += [_DIRECT_ITEMS, loop.record_address]
+            fields = [*head, *map(id, loop.inputs + loop.outputs)]
+            known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap, loop)
             known = self._entries.setdefault(dtypes, known)
         native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
 

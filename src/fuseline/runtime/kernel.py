@@ -6,6 +6,7 @@ large one is run by `iterate`. Both run the same body.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections import namedtuple
@@ -69,8 +70,8 @@ class ElementwiseKernel:
     # An instance's call is looked up on its type, which finds this slot: no Python frame stands before the builtin.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "_check_shapes", "_fast", "_input_count", "_known", "_lock",
-        "_prepared", "_remembered", "_result_type", "_signatures", "_single", "_specialise", "_ufunc", "inputs",
-        "name", "outputs",
+        "_pack", "_prepared", "_remembered", "_result_type", "_signatures", "_single", "_specialise", "_ufunc",
+        "inputs", "name", "outputs",
     )  # fmt: skip
     __call__: Callable[..., Any]
 
@@ -99,6 +100,8 @@ class ElementwiseKernel:
         self._has_constant_output = self._input_count > 0 and not all(self._reads)
         self._single = len(self.outputs) == 1
         self._result_type: Any = namedtuple(name, outputs)  # type: ignore[misc]
+        # What `_make` does, without a Python frame.
+        self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, self._result_type)
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = Lock()
         self._ufunc: np.ufunc | None = None
@@ -149,7 +152,7 @@ class ElementwiseKernel:
         """Let the next small call with these dtypes go straight to the ufunc."""
         usual = self._check_shapes is None and not self._has_constant_output
         if usual and self._fast is not None and made.ufunc is not None:
-            self._fast.remember(dtypes, made.ufunc, None if self._single else self._result_type._make)
+            self._fast.remember(made.loop, made.ufunc, None if self._single else self._pack)
         self._remembered = dtypes
 
     def _python_call(self, *args: Any, **named: Any) -> Any:
@@ -171,7 +174,7 @@ class ElementwiseKernel:
         if any(_speaks_for_itself(v) for v in (*values, *outputs)):
             results = self.ufunc(*values, out=tuple(outputs)) if out is not None else self.ufunc(*values)
             return results if self._single else self._result_type(*results)
-        arrays, dtypes = _as_arrays(values, self.inputs)
+        arrays, dtypes = as_arrays(values, self.inputs)
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         made = self.specialisation(dtypes)
@@ -287,7 +290,7 @@ def _speaks_for_itself(value: Any) -> bool:
     return hasattr(kind, "__array_ufunc__")
 
 
-def _as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
+def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
     """Arrays in native byte order, and their dtypes; Python numbers take the dtype of the arrays."""
     strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
     arrays: list[Array] = []

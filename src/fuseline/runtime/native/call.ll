@@ -1,23 +1,28 @@
 ; The shortest way from Python to a specialisation: a builtin function that looks at its operands in C terms and, when
 ; they are ordinary small arrays of the dtypes last seen, goes straight to that specialisation's ufunc. NumPy calls a loop
-; once for contiguous operands of one shape; for anything else once a row, so there may be few rows.
+; once for contiguous operands of one shape; for anything else once a row, so there may be few rows. Contiguous operands
+; of one shape that are smaller still do not need NumPy: the results are made here and the body is run on the spot.
 ; Everything else goes to a Python function with the same operands.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare i64 @PyTuple_Size(ptr)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+declare ptr @PyObject_CallOneArg(ptr, ptr)
+declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare void @PyErr_Clear()
 
 ; ufunc, what turns its tuple into the result (or null), operands, most elements, most rows, types of Python numbers that
-; may stand for an operand other than the first (or null), then a dtype for each operand.
-%entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, [0 x ptr] }
+; may stand for an operand other than the first (or null), most elements of a call without NumPy, the %kernel of such a
+; call, then a dtype for each operand, inputs first.
+%entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, [0 x ptr] }
 ; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
-; an array for one output, a tuple for several; ValueError.
-%caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr }
+; an array for one output, a tuple for several; ValueError; NumPy's PyArray_NewFromDescr.
+%caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr }
 ; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr, flags (numpy/ndarraytypes.h).
 %array = type { ptr, i32, ptr, ptr, ptr, ptr, i32 }
 
@@ -81,6 +86,8 @@ operand:
   %i = phi i64 [ 0, %measure ], [ %i_next, %next_operand ]
   %regular = phi i1 [ true, %measure ], [ %regular_next, %next_operand ]
   %orders = phi i32 [ 3, %measure ], [ %orders_next, %next_operand ]
+  %pure = phi i1 [ true, %measure ], [ %pure_next, %next_operand ]
+  %all_flags = phi i32 [ -1, %measure ], [ %all_flags_next, %next_operand ]
   %most_rows = phi i64 [ 0, %measure ], [ %most_rows_next, %next_operand ]
   %longest = phi i64 [ 0, %measure ], [ %longest_next, %next_operand ]
   %object_at = getelementptr ptr, ptr %args, i64 %i
@@ -102,7 +109,7 @@ dtype:
   %a = getelementptr i8, ptr %object, i64 %head
   %descr_at = getelementptr %array, ptr %a, i64 0, i32 5
   %descr = load ptr, ptr %descr_at, align 8
-  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 7, i64 %i
+  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %i
   %expected = load ptr, ptr %expected_at, align 8
   %same_dtype = icmp eq ptr %descr, %expected
   br i1 %same_dtype, label %shape, label %slow
@@ -143,6 +150,7 @@ axis_end:
 array_operand:
   %regular_too = and i1 %regular, %same_shape
   %orders_too = and i32 %orders, %own_orders
+  %all_flags_too = and i32 %all_flags, %flags
   %rows_larger = icmp ugt i64 %rows, %most_rows
   %rows_so_far = select i1 %rows_larger, i64 %rows, i64 %most_rows
   %last_larger = icmp ugt i64 %last, %longest
@@ -150,6 +158,8 @@ array_operand:
   br label %next_operand
 next_operand:
   %regular_next = phi i1 [ %regular, %number_operand ], [ %regular_too, %array_operand ]
+  %all_flags_next = phi i32 [ %all_flags, %number_operand ], [ %all_flags_too, %array_operand ]
+  %pure_next = phi i1 [ false, %number_operand ], [ %pure, %array_operand ]
   %orders_next = phi i32 [ %orders, %number_operand ], [ %orders_too, %array_operand ]
   %most_rows_next = phi i64 [ %most_rows, %number_operand ], [ %rows_so_far, %array_operand ]
   %longest_next = phi i64 [ %longest, %number_operand ], [ %longest_so_far, %array_operand ]
@@ -157,6 +167,118 @@ next_operand:
   %more = icmp slt i64 %i_next, %count
   br i1 %more, label %operand, label %judge
 judge:
+  %direct_limit_at = getelementptr %entry, ptr %e, i64 0, i32 7
+  %direct_limit = load i64, ptr %direct_limit_at, align 8
+  %direct_items = mul i64 %most_rows_next, %longest_next
+  %tiny = icmp ule i64 %direct_items, %direct_limit
+  %c_bit = and i32 %all_flags_next, 1
+  %all_c = icmp ne i32 %c_bit, 0
+  %has_axes = icmp sgt i32 %nd0, 0
+  %direct0 = and i1 %positional, %regular_next
+  %direct1 = and i1 %direct0, %pure_next
+  %direct2 = and i1 %direct1, %tiny
+  %direct3 = and i1 %direct2, %all_c
+  %direct4 = and i1 %direct3, %has_axes
+  br i1 %direct4, label %compiled, label %weigh
+compiled:
+  %kernel_at = getelementptr %entry, ptr %e, i64 0, i32 8
+  %kernel = load ptr, ptr %kernel_at, align 8
+  %body = load atomic ptr, ptr %kernel acquire, align 8
+  %is_compiled = icmp ne ptr %body, null
+  br i1 %is_compiled, label %inputs, label %weigh
+inputs:
+  %nops_at = getelementptr %kernel, ptr %kernel, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  %pointers = alloca ptr, i64 %nops, align 8
+  %results = alloca ptr, i64 %nops, align 8
+  br label %input
+input:
+  %in = phi i64 [ 0, %inputs ], [ %in_next, %input ]
+  %in_object_at = getelementptr ptr, ptr %args, i64 %in
+  %in_object = load ptr, ptr %in_object_at, align 8
+  %in_array = getelementptr i8, ptr %in_object, i64 %head
+  %in_data = load ptr, ptr %in_array, align 8
+  %in_at = getelementptr ptr, ptr %pointers, i64 %in
+  store ptr %in_data, ptr %in_at, align 8
+  %in_next = add i64 %in, 1
+  %in_more = icmp slt i64 %in_next, %count
+  br i1 %in_more, label %input, label %output
+output:
+  %out_index = phi i64 [ %count, %input ], [ %out_next, %output_made ]
+  %out_descr_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %out_index
+  %out_descr = load ptr, ptr %out_descr_at, align 8
+  call void @Py_IncRef(ptr %out_descr)
+  %new_at = getelementptr %caller, ptr %caller, i64 0, i32 7
+  %new = load ptr, ptr %new_at, align 8
+  %made = call ptr %new(ptr %type, ptr %out_descr, i32 %nd0, ptr %dims0, ptr null, ptr null, i32 0, ptr null)
+  %not_made = icmp eq ptr %made, null
+  br i1 %not_made, label %drop, label %output_made
+output_made:
+  %made_at = getelementptr ptr, ptr %results, i64 %out_index
+  store ptr %made, ptr %made_at, align 8
+  %made_array = getelementptr i8, ptr %made, i64 %head
+  %made_data = load ptr, ptr %made_array, align 8
+  %out_at_pointer = getelementptr ptr, ptr %pointers, i64 %out_index
+  store ptr %made_data, ptr %out_at_pointer, align 8
+  %out_next = add i64 %out_index, 1
+  %out_more = icmp slt i64 %out_next, %nops
+  br i1 %out_more, label %output, label %run
+drop:
+  %drop_index = phi i64 [ %out_index, %output ], [ %drop_next, %drop_one ]
+  %dropped = icmp eq i64 %drop_index, %count
+  br i1 %dropped, label %no_memory, label %drop_one
+drop_one:
+  %drop_next = sub i64 %drop_index, 1
+  %drop_at = getelementptr ptr, ptr %results, i64 %drop_next
+  %drop_array = load ptr, ptr %drop_at, align 8
+  call void @Py_DecRef(ptr %drop_array)
+  br label %drop
+no_memory:
+  ret ptr null
+run:
+  %item_sizes = getelementptr %kernel, ptr %kernel, i64 0, i32 8
+  %fp = call i64 @fp_enter()
+  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 0)
+  call void @fp_leave(i64 %fp)
+  %direct_wrap_at = getelementptr %entry, ptr %e, i64 0, i32 1
+  %direct_wrap = load ptr, ptr %direct_wrap_at, align 8
+  %is_single = icmp eq ptr %direct_wrap, null
+  br i1 %is_single, label %single, label %several
+single:
+  %only_at = getelementptr ptr, ptr %results, i64 %count
+  %only = load ptr, ptr %only_at, align 8
+  ret ptr %only
+several:
+  %out_count = sub i64 %nops, %count
+  %tuple = call ptr @PyTuple_New(i64 %out_count)
+  %no_tuple = icmp eq ptr %tuple, null
+  br i1 %no_tuple, label %drop_all, label %put
+drop_all:
+  br label %drop_rest
+drop_rest:
+  %rest = phi i64 [ %nops, %drop_all ], [ %rest_next, %drop_rest_one ]
+  %rest_done = icmp eq i64 %rest, %count
+  br i1 %rest_done, label %no_memory, label %drop_rest_one
+drop_rest_one:
+  %rest_next = sub i64 %rest, 1
+  %rest_at = getelementptr ptr, ptr %results, i64 %rest_next
+  %rest_array = load ptr, ptr %rest_at, align 8
+  call void @Py_DecRef(ptr %rest_array)
+  br label %drop_rest
+put:
+  %position = phi i64 [ 0, %several ], [ %position_next, %put ]
+  %result_index = add i64 %count, %position
+  %result_at = getelementptr ptr, ptr %results, i64 %result_index
+  %result_array = load ptr, ptr %result_at, align 8
+  %stored = call i32 @PyTuple_SetItem(ptr %tuple, i64 %position, ptr %result_array)
+  %position_next = add i64 %position, 1
+  %put_more = icmp slt i64 %position_next, %out_count
+  br i1 %put_more, label %put, label %named_tuple
+named_tuple:
+  %answer_tuple = call ptr @PyObject_CallOneArg(ptr %direct_wrap, ptr %tuple)
+  call void @Py_DecRef(ptr %tuple)
+  ret ptr %answer_tuple
+weigh:
   %items = mul i64 %most_rows_next, %longest_next
   %limit_at = getelementptr %entry, ptr %e, i64 0, i32 3
   %limit = load i64, ptr %limit_at, align 8
@@ -192,7 +314,7 @@ result_form:
 give:
   ret ptr %result
 pack:
-  %packed = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %wrap, ptr %result, ptr null)
+  %packed = call ptr @PyObject_CallOneArg(ptr %wrap, ptr %result)
   call void @Py_DecRef(ptr %result)
   ret ptr %packed
 slow:

@@ -1,0 +1,110 @@
+"""A program with reductions, run in stages: compiled elementwise loops, and between them reductions by the documented tree.
+
+Every stage computes what the interpreter computes, so the bits are the oracle's whatever the layout or the threads. 16-bit
+floats are widened first and cross from stage to stage as float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir.graph import Graph
+from ..ir.interpret import evaluate_node
+from ..ir.node import Node, const_array, make
+from ..ir.types import TensorType
+from ..mathlib.expand import expand
+from ..ops import OPERATIONS
+from . import iterate
+from .compile import elementwise_loop
+from .loop import Loop
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LoopStage:
+    """One elementwise loop over results of one shape."""
+
+    loop: Loop
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+
+    def run(self, values: dict[Node, Array]) -> None:
+        """Compute ``writes`` from ``reads``."""
+        results = iterate.run(self.loop, [values[n] for n in self.reads], [None] * len(self.writes))
+        values.update(zip(self.writes, results, strict=True))
+
+
+@dataclass(frozen=True)
+class ReductionStage:
+    """One reduction, as the interpreter does it."""
+
+    node: Node
+
+    def run(self, values: dict[Node, Array]) -> None:
+        """Reduce the operand's array."""
+        with np.errstate(all="ignore"):
+            values[self.node] = evaluate_node(self.node, [values[self.node.args[0]]])
+
+
+class StagedProgram:
+    """The stages of one graph with known shapes (optimised, not expanded)."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = expand(graph)
+        self.input_names = self.graph.input_names
+        self.stages = _stages(self.graph)
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name; each is an array of its own."""
+        values: dict[Node, Array] = {node: arrays[node.attr("name")] for node in self.graph.inputs}
+        for stage in self.stages:
+            stage.run(values)
+        results: dict[str, Array] = {}
+        given: set[Node] = set()
+        for name, node in self.graph.outputs:
+            value = const_array(node).astype(node.dtype.numpy) if node.op == "const" else values[node]
+            own = node.op not in ("input", "const") and node not in given
+            results[name] = value if own else np.array(value)
+            given.add(node)
+        return results
+
+
+def _stages(graph: Graph) -> list[LoopStage | ReductionStage]:
+    """Neighbouring elementwise instructions with results of one shape share a loop; a reduction stands alone."""
+    stages: list[LoopStage | ReductionStage] = []
+    group: list[Node] = []
+    for node in graph.nodes:
+        reduces = OPERATIONS[node.op].index_rule == "reduction"
+        if group and (reduces or node.tensor.shape != group[0].tensor.shape):
+            stages.append(_loop_stage(graph, group))
+            group = []
+        if reduces:
+            stages.append(ReductionStage(node))
+        else:
+            group.append(node)
+    if group:
+        stages.append(_loop_stage(graph, group))
+    return stages
+
+
+def _loop_stage(graph: Graph, group: Sequence[Node]) -> LoopStage:
+    inside = set(group)
+    outputs = set(graph.output_nodes)
+    reads = tuple(dict.fromkeys(a for n in group for a in n.args if a.op != "const" and a not in inside))
+    writes = tuple(n for n in group if n in outputs or any(u not in inside for u in graph.users[n]))
+    # A loop knows no shapes: what it reads becomes inputs of its own, what it computes keeps its dtypes.
+    replaced: dict[Node, Node] = {
+        node: make("input", (), (("name", f"a{i}"),), TensorType(node.dtype, None)) for i, node in enumerate(reads)
+    }
+    inputs = [replaced[n] for n in reads]
+    for node in group:
+        args = tuple(replaced.get(a, a) for a in node.args)
+        replaced[node] = make(node.op, args, node.attrs, TensorType(node.dtype, None))
+    body = Graph(inputs, [(f"r{i}", replaced[n]) for i, n in enumerate(writes)])
+    return LoopStage(elementwise_loop(body), reads, writes)

@@ -1,0 +1,109 @@
+"""Programs with reductions give the oracle's bits, for every output and every layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from arrays import first_difference, same_bits, special_values
+from programs import ELEMENTWISE, REDUCTIONS, seeded_programs
+
+import fuseline as fl
+from fuseline.api.kernel import kernel_of
+from fuseline.ir.interpret import interpret
+from fuseline.mathlib.expand import expand
+
+
+def assert_oracle(text: str, dtype: str, **arrays) -> None:
+    k = fl.compile(text)
+    shapes = {name: a.shape for name, a in arrays.items()}
+    assert len(set(shapes.values())) == 1
+    g = fl.optimize(fl.graph(text, dtype, shape=next(iter(shapes.values()))))
+    wanted = interpret(expand(g), arrays)
+    given = k(**arrays)
+    results = dict(zip(k.outputs, given if len(k.outputs) > 1 else (given,), strict=True))
+    for name in wanted:
+        assert same_bits(wanted[name], results[name]), f"{text}: {first_difference(wanted[name], results[name])}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m = max(x, -1)",
+        "y = maximum(x, z); s = sum(x, -1)",
+        "y = fmax(x, z); t = fmin(x, z); s = min(x, 0)",
+        "y = x**0.5; s = sum(x, -1)",
+        "y = exp(x*3) + tanh(z); s = sum(x)",
+        "m = max(x, -1); e = exp(x - m); y = e/sum(e, -1)",
+        "s = mean(x, -1, keepdims=False); t = sum(z, 0, keepdims=False)*2; u = any(x > z, 0)",
+        "y = x*2; s = sum(y, -1) + max(y, -1); z2 = y/s",
+    ],
+)
+def test_special_values_keep_their_bits_beside_reductions(text):
+    values = special_values("f32")
+    x, z = np.meshgrid(values, values)
+    assert_oracle(text, "f32", **{n: a for n, a in (("x", x), ("z", z)) if n in fl.compile(text).inputs})
+
+
+def test_negative_integer_powers_beside_a_reduction():
+    i, j = np.meshgrid(np.arange(-3, 4, dtype=np.int32), np.arange(-3, 4, dtype=np.int32))
+    assert_oracle("y = i**j; s = sum(i, -1)", "i32", i=i, j=j)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_16_bit_programs_round_only_at_outputs_and_casts(dtype):
+    values = special_values(dtype)
+    x, z = np.meshgrid(values, values)
+    assert_oracle("h = x*z; s = sum(h, -1); y = h/s + x; b = f32(bf16(h)) - h", dtype, x=x, z=z)
+
+
+def test_sums_do_not_depend_on_layout():
+    x = np.random.default_rng(0).standard_normal((50, 1000)).astype(np.float32)
+    k = fl.compile("s = sum(x, -1)")
+    assert same_bits(k(x), k(np.asfortranarray(x)))
+    assert same_bits(k(x), k(x[:, ::-1].copy()[:, ::-1]))
+    assert same_bits(k(x)[7:8], k(x[7:8]))
+
+
+def test_outputs_are_the_callers_own_and_may_overlap_inputs():
+    k = fl.compile("s = sum(x, -1); y = x; z = x - s; w = x - s")
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    r = k(x)
+    assert not any(np.shares_memory(a, b) for a, b in [(r.y, x), (r.z, r.w)])
+    wanted = k(x).z.copy()
+    k(x, out=(None, None, x, None))
+    assert same_bits(x, wanted)
+
+
+def test_outputs_that_do_not_fit_are_named():
+    k = fl.compile("y = x - max(x, -1)")
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(fl.ShapeError, match="output y"):
+        k(x, out=np.empty((3, 2), np.float32))
+    with pytest.raises(fl.TypeRuleError, match="output y"):
+        k(x, out=np.empty((2, 3), np.float64))
+    frozen = np.empty((2, 3), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(fl.ReadOnlyError, match="output y"):
+        k(x, out=frozen)
+
+
+def check(count: int, seed: int) -> None:
+    for p in seeded_programs(count, seed=seed, operations=(*ELEMENTWISE, *REDUCTIONS, *REDUCTIONS)):
+        g = fl.optimize(p.graph)
+        if not any(n.op in REDUCTIONS for n in p.program.nodes):
+            continue
+        wanted = interpret(expand(g), p.arrays)
+        k = kernel_of(p.program, "kernel")
+        given = k(**p.arrays)
+        results = dict(zip(k.outputs, given if len(k.outputs) > 1 else (given,), strict=True))
+        for name in wanted:
+            assert same_bits(wanted[name], results[name]), f"{p.text}\n{first_difference(wanted[name], results[name])}"
+
+
+def test_random_programs_with_reductions_give_the_bits_of_the_oracle():
+    check(60, seed=31)
+
+
+@pytest.mark.long
+def test_many_random_programs_with_reductions_give_the_bits_of_the_oracle():
+    check(3_000, seed=32)
