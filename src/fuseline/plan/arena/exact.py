@@ -79,8 +79,9 @@ class Orders:
 class ExactSearch:
     """The restarts. ``run`` goes on until ``standing`` is closed, the goal is reached or ``stop`` says so.
 
-    ``stop`` is asked after every slice of some milliseconds; ``report`` is told when ``standing`` changed. The walk,
-    hence the answer, depends only on the seed as long as nothing stops it.
+    The first ``pure_nodes`` nodes are walked as plain Python, which starts at once; then, where ``may_compile``
+    allows, compiled. ``stop`` is asked after every slice of some milliseconds; ``report`` is told when ``standing``
+    changed. The walk, hence the answer, depends only on the seed as long as nothing stops it.
     """
 
     def __init__(
@@ -145,15 +146,19 @@ class ExactSearch:
         """One restart under ``capacity``: its outcome, or ``None`` where ``stop`` ended it."""
         if self._stop():
             return None
-        if not self._walk.compiled and self.nodes >= self._pure_nodes and self._may_compile():
-            self._walk = Walk(self._sections, compiled=True)
-        walk = self._walk
-        size = SLICE_NODES if walk.compiled else PURE_SLICE_NODES
-        outcome = walk.restart(self._orders.order(self._restarts), capacity)
+        order = self._orders.order(self._restarts)
         self._restarts += 1
+        walk = self._walk
+        outcome = walk.restart(order, capacity)
         while outcome == kernel.PAUSED and walk.nodes < nodes:
             if self._stop():
                 return None
+            if not walk.compiled and self.nodes + walk.nodes >= self._pure_nodes and self._may_compile():
+                self.nodes += walk.nodes
+                walk = self._walk = Walk(self._sections, compiled=True)
+                outcome = walk.restart(order, capacity)
+                continue
+            size = SLICE_NODES if walk.compiled else PURE_SLICE_NODES
             outcome = walk.run(min(size, nodes - walk.nodes))
         self.nodes += max(1, walk.nodes)
         if outcome == kernel.FOUND:

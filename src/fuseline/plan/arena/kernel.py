@@ -139,9 +139,10 @@ def merge(m: Any, at: Layout, row: int, other: int) -> None:
 
 def touch(m: Any, at: Layout, s: int) -> None:
     """Remember section ``s`` as it is, once a decision."""
-    if m[at.section_stamp + s] == m[at.stamp]:
+    stamp = m[at.stamp]
+    if m[at.section_stamp + s] == stamp:
         return
-    m[at.section_stamp + s] = m[at.stamp]
+    m[at.section_stamp + s] = stamp
     k = m[at.section_trail]
     m[at.section_trail] = k + 1
     m[at.trail_section + k] = s
@@ -152,8 +153,11 @@ def touch(m: Any, at: Layout, s: int) -> None:
     m[values + 3] = m[at.ready + s]
     m[values + 4] = m[at.above + s]
     m[values + 5] = m[at.top + s]
-    for w in range(at.words):
-        m[at.trail_reason + k * at.words + w] = m[at.reason + s * at.words + w]
+    words = at.words
+    saved = at.trail_reason + k * words
+    row = at.reason + s * words
+    for w in range(words):
+        m[saved + w] = m[row + w]
 
 
 def explain(m: Any, at: Layout, i: int, level: int, s: int, row: int) -> None:
@@ -231,15 +235,17 @@ def lift(m: Any, at: Layout, i: int, level: int, tail: int) -> int:
 def visit(m: Any, at: Layout, s: int, tail: int) -> int:
     """Bring section ``s`` up to date; the new end of the queue, or -1 where the capacity is exceeded."""
     touch(m, at, s)
+    member, leasts, sizes = at.member, at.least, at.size
     floor = m[at.floor + s]
     low = INFINITE
     above = INFINITE
     ready = 0
     ready_size = 0
     m[at.queued + s] = 1
-    for k in range(m[at.begin + s], m[at.begin + s] + m[at.left + s]):
-        i = m[at.member + k]
-        least = m[at.least + i]
+    begin = m[at.begin + s]
+    for k in range(begin, begin + m[at.left + s]):
+        i = m[member + k]
+        least = m[leasts + i]
         if least < floor:
             if m[at.fixed + i] >= 0:
                 fail(m, at, s, 0)
@@ -250,10 +256,10 @@ def visit(m: Any, at: Layout, s: int, tail: int) -> int:
             above = low
             low = least
             ready = 1
-            ready_size = m[at.size + i]
+            ready_size = m[sizes + i]
         elif least == low:
             ready += 1
-            ready_size += m[at.size + i]
+            ready_size += m[sizes + i]
         elif least < above:
             above = least
     m[at.queued + s] = 0
@@ -262,10 +268,11 @@ def visit(m: Any, at: Layout, s: int, tail: int) -> int:
         m[at.floor + s] = low
     m[at.ready + s] = ready
     m[at.above + s] = above
-    if low + m[at.rest + s] > m[at.capacity]:
+    rest = m[at.rest + s]
+    if low + rest > m[at.capacity]:
         fail(m, at, s, 0)
         return -1
-    if above < INFINITE and above + m[at.rest + s] - ready_size > m[at.capacity]:
+    if above < INFINITE and above + rest - ready_size > m[at.capacity]:
         fail(m, at, s, above)
         return -1
     return tail
@@ -290,28 +297,33 @@ def propagate(m: Any, at: Layout, tail: int) -> int:
 
 def choose(m: Any, at: Layout) -> int:
     """The section to branch on: in some valley, with the fewest alternatives, then the least slack."""
+    # Names of tables as locals: the loop is short and hot, also where it is interpreted.
+    floor, left, rest, ready = at.floor, at.left, at.rest, at.ready
+    sections, capacity = at.sections, m[at.capacity]
     best = -1
     best_alternatives = INFINITE
     best_slack = INFINITE
+    wall = True
     s = 0
-    while s < at.sections:
-        if m[at.left + s] == 0:
+    while s < sections:
+        if m[left + s] == 0:
+            wall = True
             s += 1
             continue
-        level = m[at.floor + s]
+        level = m[floor + s]
         end = s + 1
-        while end < at.sections and m[at.left + end] > 0 and m[at.floor + end] == level:
+        while end < sections and m[floor + end] == level and m[left + end] > 0:
             end += 1
-        left = s == 0 or m[at.left + s - 1] == 0 or m[at.floor + s - 1] > level
-        right = end == at.sections or m[at.left + end] == 0 or m[at.floor + end] > level
-        if left and right:
+        falls = end < sections and m[left + end] > 0 and m[floor + end] < level
+        if wall and not falls:
             for q in range(s, end):
-                slack = m[at.capacity] - level - m[at.rest + q]
-                alternatives = m[at.ready + q] + (1 if slack > 0 else 0)
+                slack = capacity - level - m[rest + q]
+                alternatives = m[ready + q] + (1 if slack > 0 else 0)
                 if alternatives < best_alternatives or (alternatives == best_alternatives and slack < best_slack):
                     best = q
                     best_alternatives = alternatives
                     best_slack = slack
+        wall = falls
         s = end
     return best
 
@@ -394,12 +406,12 @@ def supported(m: Any, at: Layout, i: int, level: int, row: int) -> bool:
 
 
 def branch(m: Any, at: Layout, s: int) -> None:
-    """List the alternatives in section ``s`` as the next level, with what their completeness depends on."""
+    """List the alternatives in section ``s`` as the next level."""
     level = m[at.level]
     floor = m[at.floor + s]
     row = at.conflict + level * at.words
     for w in range(at.words):
-        m[row + w] = m[at.reason + s * at.words + w]
+        m[row + w] = 0
     first = m[at.option_top]
     end = first
     for k in range(m[at.begin + s], m[at.begin + s] + m[at.left + s]):
@@ -411,8 +423,6 @@ def branch(m: Any, at: Layout, s: int) -> None:
                 slot -= 1
             m[at.options + slot] = i
             end += 1
-    if m[at.above + s] < INFINITE:
-        explain_level(m, at, s, m[at.above + s], row)
     kept = first
     for o in range(first, end):
         i = m[at.options + o]
@@ -444,6 +454,18 @@ def retire(m: Any, at: Layout, s: int, entry: int) -> None:
     m[at.left + s] -= 1
 
 
+def ground(m: Any, at: Layout, level: int) -> None:
+    """Add to the conflict of ``level`` why its section had no other alternatives. The state must be as it was then.
+
+    Asked for only where all alternatives failed, which most levels never come to.
+    """
+    s = m[at.level_section + level]
+    row = at.conflict + level * at.words
+    merge(m, at, row, at.reason + s * at.words)
+    if m[at.above + s] < INFINITE:
+        explain_level(m, at, s, m[at.above + s], row)
+
+
 def put(m: Any, at: Layout, i: int, level: int, offset: int) -> int:
     """Place buffer ``i`` by the decision of ``level``; the number of sections queued."""
     m[at.offset + i] = offset
@@ -468,8 +490,8 @@ def put(m: Any, at: Layout, i: int, level: int, offset: int) -> int:
 def lose(m: Any, at: Layout, s: int, level: int) -> int:
     """Give up the floor of ``s`` up to the waste level, by the decision of ``level``; the number of sections queued."""
     row = at.conflict + level * at.words
+    ground(m, at, level)
     touch(m, at, s)
-    # Only now, since most levels never come to their last alternative.
     m[at.floor + s] = waste_level(m, at, s, row)
     merge(m, at, at.reason + s * at.words, row)
     m[at.reason + s * at.words + level // at.bits] |= 1 << (level % at.bits)
@@ -521,6 +543,7 @@ def jump(m: Any, at: Layout, level: int) -> int:
     """The level to return to when all alternatives of ``level`` failed, ready for its next one; -1 where there is
     none.
     """
+    ground(m, at, level)
     row = at.conflict + level * at.words
     target = -1
     for w in range(at.words - 1, -1, -1):

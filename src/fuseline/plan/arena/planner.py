@@ -25,7 +25,7 @@ _FIRST_ORDERS = 1
 _TELL_EVERY_S = 0.5
 _PURE_NODES = 1_000
 _EARLY_NODES = 25_000
-_PURE_NODES_WITHOUT_NUMBA = 1 << 60
+_PURE_WORK = 2_000_000
 _MAX_EXACT_ENTRIES = 2_000_000
 
 Progress = Callable[[Incumbent], None]
@@ -109,8 +109,7 @@ class _Planning:
                 return "time limit"
             if exact and not large and k + 1 == 2 * _FIRST_ORDERS and self._exact(self._early_nodes()):
                 return "capacity reached"
-        entries = sum(b - a for a, b in zip(sections.lower, sections.upper, strict=True))
-        if not exact or large or entries > _MAX_EXACT_ENTRIES:
+        if not exact or large or self._entries() > _MAX_EXACT_ENTRIES:
             return "effort spent"
         return "capacity reached" if self._exact(None) else "time limit"
 
@@ -125,11 +124,21 @@ class _Planning:
                 self._seed,
                 self._late,
                 self._report,
-                _PURE_NODES if engine.numba_available() else _PURE_NODES_WITHOUT_NUMBA,
+                self._pure_nodes(),
                 self._may_compile,
             )
         self._searcher.run(max_nodes)
         return self._done()
+
+    def _pure_nodes(self) -> int:
+        """Nodes worth walking as plain Python: what takes about as long as loading compiled code does."""
+        if not engine.numba_available():
+            return 1 << 60
+        return min(_PURE_NODES, _PURE_WORK // max(1, self._entries()))
+
+    def _entries(self) -> int:
+        """Pairs of a buffer and a section in which it lives."""
+        return sum(self._sections.upper) - sum(self._sections.lower)
 
     @staticmethod
     def _early_nodes() -> int:
