@@ -45,6 +45,13 @@ def test_numbers_are_told_apart_by_their_bits() -> None:
     assert literal(0.0) is not literal(-0.0)
 
 
+def test_there_is_one_nan_whatever_its_sign() -> None:
+    negative = np.copysign(float("nan"), -1.0).item()
+    assert literal(negative) is literal(float("nan"))
+    for d in (F32, F64, F16, BF16):
+        assert const(negative, d) is const(float("nan"), d)
+
+
 @pytest.mark.parametrize("value", [0, -1, 2**70, True, False, 0.0, -0.0, 1.5, float("inf"), float("nan"), 5e-324])
 def test_literals_keep_their_value(value: float) -> None:
     kept = literal_value(literal(value))

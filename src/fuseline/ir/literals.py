@@ -26,6 +26,8 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "shr": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "invert": operator.invert,
     "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
     "minimum": min, "maximum": max, "floor": int, "ceil": int, "trunc": int, "round": int, "square": lambda a: a * a,
+    "fmin": min, "fmax": max, "relu": lambda a: max(a, 0), "sign": lambda a: (a > 0) - (a < 0),
+    "clip": lambda a, low, high: min(max(a, low), high), "fmod": lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
 }  # fmt: skip
 
 
@@ -53,11 +55,11 @@ def evaluate_literals(op: str, values: Sequence[Number]) -> Number:
 
 def _exactly(op: str, exact: Callable[..., Any], values: Sequence[Any]) -> Number:
     boolean = all(isinstance(v, bool) for v in values)
-    if boolean and op in ("sub", "neg"):
+    if boolean and op in ("sub", "neg", "sign", "relu"):
         raise TypeRuleError(f"{op} does not accept bool; use ^ or ~")
     if op == "invert" and boolean:
         return not values[0]
-    if op in ("floordiv", "mod") and values[1] == 0:
+    if op in ("floordiv", "mod", "fmod") and values[1] == 0:
         raise LiteralError(f"integer division by zero: {values[0]} {OPERATIONS[op].infix} 0")
     if op == "pow" and values[1] < 0:
         return evaluate_literals("pow", [float(values[0]), float(values[1])])

@@ -5,6 +5,7 @@ Common subexpressions therefore never exist twice, and every memo table is keyed
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import threading
@@ -124,7 +125,8 @@ def _forget(entry: weakref.ref[Node]) -> None:
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Attributes hold bit patterns, because NaN is not equal to itself and -0.0 equals 0.0. A number of a 16-bit float dtype
-# is carried as float32 like every value of that dtype: only outputs and casts round (SEMANTICS.md P2).
+# is carried as float32 like every value of that dtype: only outputs and casts round (SEMANTICS.md P2). A Python NaN is
+# one number: the sign that inf - inf gives it depends on the machine.
 
 
 def literal(value: Number) -> Node:
@@ -142,7 +144,7 @@ def _encode(value: Number) -> tuple[str, int]:
         return ("bool", int(value))
     if isinstance(value, int):
         return ("int", value)
-    return ("float", struct.unpack("<q", struct.pack("<d", value))[0])
+    return ("float", struct.unpack("<q", struct.pack("<d", value if value == value else math.nan))[0])
 
 
 def _decode(encoded: tuple[str, int]) -> Number:
@@ -185,7 +187,7 @@ def number_bits(value: Any, d: DType) -> int:
 def _float_bits(value: float, width: int) -> int | None:
     """The common case without an array: None where the value does not fit a float32."""
     try:
-        raw = struct.pack("<d" if width == 64 else "<f", value)
+        raw = struct.pack("<d" if width == 64 else "<f", value if value == value else math.nan)
     except OverflowError:
         return None
     return int.from_bytes(raw, "little")
