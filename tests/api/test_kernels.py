@@ -219,3 +219,21 @@ def test_an_output_that_is_an_input_is_a_copy():
     y = fl.compile("y = x")(x)
     assert same_bits(x, y)
     assert not np.shares_memory(x, y)
+
+
+def test_arrays_of_no_numbers_are_refused_by_name():
+    k = fl.compile("y = x + z")
+    for value in (np.ones(3, "m8[s]"), np.array(["a"]), np.array([None]), np.ones(2, "M8[D]")):
+        with pytest.raises(fl.TypeRuleError, match="the input x has dtype"):
+            k(value, 1.0)
+
+
+@pytest.mark.parametrize(
+    "literal", ["relu(3)", "fmax(1, 2)", "sign(-4)", "clip(7, 1, 3)", "fmod(-7, 4)", "maximum(1, 2)"]
+)
+def test_functions_of_whole_numbers_stay_whole(literal):
+    assert fl.compile(f"y = i + {literal}")(np.arange(3, dtype=np.int32)).dtype == np.int32
+
+
+def test_fmod_of_whole_numbers_takes_the_dividends_sign():
+    assert [int(fl.compile(f"fmod({a}, {b})")()) for a, b in ((-7, 4), (7, -4), (-7, -4))] == [-3, 3, -3]

@@ -342,3 +342,24 @@ def test_a_traced_chain_may_be_deep() -> None:
     assert repr(program.outputs[0][1])
     assert len(str(graph).splitlines()) == 100_002
     del program, graph
+
+
+@pytest.mark.parametrize(
+    "spelling", ["i8", "u8", "i4", "f8", "f4", "f2", "float", "int", "d", "q", "bool", "<i4", int, np.int16]
+)
+def test_astype_reads_dtypes_as_numpy_does(spelling: Any) -> None:
+    program = trace(lambda x: x.astype(spelling))
+    graph = specialise(program, input_types(program, F32))
+    assert graph.output_types[0].dtype.numpy == np.dtype(spelling).newbyteorder("=")
+
+
+def test_astype_reads_names_that_numpy_lacks_as_formulas_do() -> None:
+    program = trace(lambda x: x.astype(dtype="bf16", copy=False))
+    assert specialise(program, input_types(program, F32)).output_types[0].dtype.name == "bf16"
+
+
+def test_membership_and_ufuncs_are_refused_with_advice() -> None:
+    with pytest.raises(TraceError, match=r"np\.any"):
+        trace(lambda x: 1 in x)
+    with pytest.raises(TraceError, match="calls it"):
+        trace(np.add)

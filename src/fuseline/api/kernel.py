@@ -1,6 +1,6 @@
 """`compile` and `fuse`: a program as a callable over arrays.
 
-An elementwise program runs as compiled code and is a NumPy ufunc as well; one with reductions runs as NumPy calls.
+An elementwise program runs as compiled code and is a NumPy ufunc as well; one with reductions runs in stages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ShapeError, TypeRuleError, UnknownNameError, UnsupportedError
+from ..errors import ReadOnlyError, ShapeError, TypeRuleError, UnknownNameError, UnsupportedError
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph, topological
@@ -23,9 +23,10 @@ from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
 from ..runtime.compile import elementwise_loop
-from ..runtime.kernel import DTypes, ElementwiseKernel
+from ..runtime.kernel import DTypes, ElementwiseKernel, as_arrays
 from ..runtime.locks import Lock
 from ..runtime.loop import Loop
+from ..runtime.staged import StagedProgram
 from .program import Source, as_program
 
 EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
@@ -173,12 +174,12 @@ class CapturingKernel(Kernel):
 
 
 class ReducingKernel(Kernel):
-    """A program with reductions, run as NumPy calls until loops with reductions are compiled."""
+    """A program with reductions: compiled loops between reductions by the documented tree (`runtime.staged`)."""
 
     def __init__(self, program: Program, name: str) -> None:
         super().__init__(program, name)
-        self._steps: dict[Any, Any] = {}
-        self._steps_lock = Lock()
+        self._staged: dict[Any, StagedProgram] = {}
+        self._staged_lock = Lock()
 
     @property
     def ufunc(self) -> np.ufunc:
@@ -187,34 +188,48 @@ class ReducingKernel(Kernel):
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
-        from ..codegen.numpy import build_steps
-
         out = named.pop("out", None)
         for name, array in self.program.captures.items():
             if self.inputs.index(name) >= len(args):
                 named.setdefault(name, array)
-        arrays = [np.asarray(v) for v in self._bind(args, named)]
-        shapes = {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)}
-        check_shapes(self.program.inputs, shapes)
-        key = tuple((a.dtype, a.shape) for a in arrays)
-        with self._steps_lock:
-            steps = self._steps.get(key)
-            if steps is None:
-                if len(self._steps) >= _REMEMBERED_SHAPES:
-                    self._steps.clear()
-                steps = self._steps[key] = build_steps(self._shaped_graph(arrays))
-        results = list(steps.run(dict(zip(steps.inputs, arrays, strict=True))).values())
-        for place, result in zip(self._outputs(out), results, strict=True):
-            if place is not None:
-                np.copyto(place, result, casting="no")
-        results = [r if place is None else place for r, place in zip(results, self._outputs(out), strict=True)]
-        return results[0] if len(results) == 1 else self._result_type(*results)
+        arrays, dtypes = as_arrays(self._bind(args, named), self.inputs)
+        check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
+        results = self._staged_program(arrays, dtypes).run(dict(zip(self.inputs, arrays, strict=True)))
+        placed = [
+            _placed(name, result, place)
+            for (name, result), place in zip(results.items(), self._outputs(out), strict=True)
+        ]
+        return placed[0] if len(placed) == 1 else self._result_type(*placed)
+
+    def _staged_program(self, arrays: Sequence[np.ndarray[Any, Any]], dtypes: DTypes) -> StagedProgram:
+        key = (dtypes, tuple(a.shape for a in arrays))
+        with self._staged_lock:
+            found = self._staged.get(key)
+            if found is None:
+                if len(self._staged) >= _REMEMBERED_SHAPES:
+                    self._staged.clear()
+                found = self._staged[key] = StagedProgram(self._shaped_graph(arrays))
+        return found
 
     def _shaped_graph(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Graph:
         self.typed_graph(tuple(a.dtype for a in arrays))  # refuses dtypes against declarations
         pairs = zip(self.program.inputs, arrays, strict=True)
         types = {d.name: TensorType(dtype_of(a.dtype), tuple(map(int, a.shape))) for d, a in pairs}
         return optimize(specialise(self.program, types))
+
+
+def _placed(name: str, result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) -> Any:
+    """The result in the caller's array, if there is one; a 0-d result is a scalar, as NumPy's are."""
+    if place is None:
+        return result[()] if result.ndim == 0 else result
+    if place.shape != result.shape:
+        raise ShapeError(f"the output {name} has shape {result.shape}; the array given for it has {place.shape}")
+    if place.dtype != result.dtype:
+        raise TypeRuleError(f"the output {name} is {result.dtype}; the array given for it is {place.dtype}")
+    if not place.flags.writeable:
+        raise ReadOnlyError(f"the array given for the output {name} is read-only")
+    np.copyto(place, result)
+    return place
 
 
 _REMEMBERED_SHAPES = 256

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FuselineError, TraceAttributeError, TraceError
+from ..errors import FuselineError, TraceAttributeError, TraceError, TypeRuleError
 from ..ir.dtype import DType, dtype
 from ..ir.garbage import collection_paused
 from ..ir.graph import MAX_NODES
@@ -35,10 +35,22 @@ def trace(
     an array (the output ``out``), or a tuple (``out0``, ``out1`` …), named tuple or dict of them. ``name`` stands for
     the function in errors. Where the function does what cannot be recorded, it raises `TraceError`.
     """
+    if isinstance(function, np.ufunc):
+        raise TraceError(f"{function.__name__} is a NumPy function; trace a function that calls it")
     recording = Recording(function, name or str(getattr(function, "__name__", type(function).__name__)))
     positional, named = recording.bind(function, constants or {})
     with collection_paused():
         return recording.program(function(*positional, **named))
+
+
+def _numpy_target(target: Any) -> DType:
+    """The dtype that NumPy means by ``target``; names that NumPy does not know (``bf16``, ``f32``) are fuseline's."""
+    try:
+        return dtype(np.dtype(target))
+    except TypeRuleError:
+        raise
+    except TypeError:  # not a dtype of NumPy's
+        return dtype(target)
 
 
 class Recording:
@@ -328,9 +340,9 @@ class Traced:
 
         return call_array_function(self.recording, function, args, kwargs)
 
-    def astype(self, target: Any) -> Traced:
-        """Converted to another dtype, rounding once."""
-        return self.recording.apply("cast", self, attrs=(("dtype", dtype(target)),))
+    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+        """Converted to another dtype, rounding once. A text is read as NumPy reads it: ``"i8"`` is int64."""
+        return self.recording.apply("cast", self, attrs=(("dtype", _numpy_target(dtype)),))
 
     def copy(self) -> Traced:
         """The value itself: a program's values never change."""
@@ -354,6 +366,7 @@ class Traced:
     __array__ = _refusal("a traced value is not an array", "write the function with operators and np.* calls")
     __getitem__ = _refusal("a traced value cannot be indexed or sliced", "slice the arrays before the call")
     __setitem__ = _refusal("a traced value cannot be assigned into", "use np.where(c, new, old)")
+    __contains__ = _refusal(f"in a traced value: {_NO_VALUE}", "use np.any(x == value)")
     __matmul__ = _refusal("matrix products are not part of a program yet", "compute them outside")
     __rmatmul__ = __matmul__
 

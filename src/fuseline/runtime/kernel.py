@@ -290,15 +290,22 @@ def _speaks_for_itself(value: Any) -> bool:
     return hasattr(kind, "__array_ufunc__")
 
 
+def _check_number(dtype: np.dtype[Any], name: str) -> None:
+    """Refuse text, dates, objects and structures by name, before NumPy is asked to promote them."""
+    if dtype.hasobject or (dtype.kind in "SUVmM" and dtype.num < 256):
+        raise TypeRuleError(f"the input {name} has dtype {dtype}; compiled kernels take numbers")
+
+
 def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
     """Arrays in native byte order, and their dtypes; Python numbers take the dtype of the arrays."""
     strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
-    arrays: list[Array] = []
     for value, name in zip(strong, names, strict=True):
+        if isinstance(value, np.ndarray):
+            _check_number(value.dtype, name)
+    arrays: list[Array] = []
+    for value in strong:
         if not isinstance(value, np.ndarray):
             dtypes = [v.dtype for v in strong if isinstance(v, np.ndarray)]
             value = np.asarray(value, np.result_type(*dtypes, value) if dtypes else None)
-        if value.dtype.hasobject or (value.dtype.kind in "SUV" and value.dtype.num < 256):
-            raise TypeRuleError(f"the input {name} has dtype {value.dtype}; compiled kernels take numbers")
         arrays.append(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
     return arrays, tuple([a.dtype for a in arrays])

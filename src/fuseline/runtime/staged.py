@@ -1,7 +1,7 @@
-"""A program with reductions, run in stages: compiled elementwise loops, and between them reductions by the documented tree.
+"""A program with reductions, run in stages: compiled elementwise loops, and between them reductions by the tree.
 
-Every stage computes what the interpreter computes, so the bits are the oracle's whatever the layout or the threads. 16-bit
-floats are widened first and cross from stage to stage as float32.
+Every stage computes what the interpreter computes, so the bits are the oracle's whatever the layout or the threads.
+16-bit floats are widened first and cross from stage to stage as float32.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class ReductionStage:
     def run(self, values: dict[Node, Array]) -> None:
         """Reduce the operand's array."""
         with np.errstate(all="ignore"):
-            values[self.node] = evaluate_node(self.node, [values[self.node.args[0]]])
+            reduced = np.asarray(evaluate_node(self.node, [values[self.node.args[0]]]))
+        # Native code trusts the dtype of what it is handed.
+        values[self.node] = reduced.astype(self.node.dtype.numpy, copy=False)
 
 
 class StagedProgram:
