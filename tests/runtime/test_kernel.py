@@ -161,6 +161,37 @@ def test_repeated_small_calls_have_the_operands_shape(affine: Any, pair: Any, sh
             assert same_bits(both.s, operand + operand) and same_bits(both.p, operand * operand)
 
 
+@pytest.mark.parametrize("n", [1, 9, 200, 1024])
+def test_repeated_small_calls_with_out_write_it_once_and_right_whatever_it_overlaps(affine: Any, n: int) -> None:
+    x, b = numbers(n), numbers(n, seed=1)
+    expected = x * b + x
+    for _ in range(3):
+        out = np.zeros(n, np.float32)
+        count = sys.getrefcount(out)
+        assert affine(x, b, x, out=out) is out and same_bits(out, expected)
+        for _ in range(5):
+            affine(x, b, x, out=out)
+        assert sys.getrefcount(out) <= count + 1  # what the assertion above keeps
+        place = x.copy()
+        assert affine(place, b, place, out=place) is place and same_bits(place, expected)
+        memory = np.concatenate([x, x[:1]])
+        affine(memory[:-1], b, memory[:-1], out=memory[1:])
+        assert same_bits(memory[1:], expected)
+        spread = np.zeros((n, 2), np.float32)
+        affine(x, b, x, out=spread[:, 0])
+        assert same_bits(spread[:, 0], expected) and not spread[:, 1].any()
+        wide = np.zeros(n)
+        affine(x, b, x, out=wide)
+        assert same_bits(wide, expected.astype(np.float64))
+        assert same_bits(affine(x, b, x, out=np.zeros((3, n), np.float32)), np.tile(expected, (3, 1)))
+        frozen = np.zeros(n, np.float32)
+        frozen.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            affine(x, b, x, out=frozen)
+        with pytest.raises(ValueError, match="out"):
+            affine(x, b, x, out=np.zeros(n - 1, np.float32) if n > 1 else np.zeros((), np.float32))
+
+
 def test_its_signature_can_be_looked_at(affine: Any) -> None:
     assert str(inspect.signature(affine)) == "(x, b, r, *, out=None)"
     assert callable(affine) and "out" in (affine.__call__.__doc__ or "")

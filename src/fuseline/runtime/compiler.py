@@ -104,10 +104,10 @@ def _run(command: list[str]) -> str:
     except subprocess.TimeoutExpired as error:
         raise CompilerError(f"the C compiler {command[0]!r} took longer than {_TIME_LIMIT_S:.0f} s") from error
     if done.returncode != 0:
-        said = "\n".join((done.stderr or done.stdout).splitlines()[:_SHOWN_LINES])
+        said = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[:_SHOWN_LINES])
         raise CompilerError(
-            f"{shlex.join(command[:1])} failed with exit status {done.returncode}; set CC to another compiler, "
-            f"or leave out the C rows. It said:\n{said}"
+            f"{shlex.join(command[:1])} failed with exit status {done.returncode}{'' if said else ' and said nothing'}; "
+            "set CC to another compiler, or leave out the C rows." + (f" It said:\n{said}" if said else "")
         )
     return done.stdout
 

@@ -174,8 +174,7 @@ judge:
   %c_bit = and i32 %all_flags_next, 1
   %all_c = icmp ne i32 %c_bit, 0
   %has_axes = icmp sgt i32 %nd0, 0
-  %direct0 = and i1 %positional, %regular_next
-  %direct1 = and i1 %direct0, %pure_next
+  %direct1 = and i1 %regular_next, %pure_next
   %direct2 = and i1 %direct1, %tiny
   %direct3 = and i1 %direct2, %all_c
   %direct4 = and i1 %direct3, %has_axes
@@ -202,9 +201,89 @@ input:
   store ptr %in_data, ptr %in_at, align 8
   %in_next = add i64 %in, 1
   %in_more = icmp slt i64 %in_next, %count
-  br i1 %in_more, label %input, label %output
+  br i1 %in_more, label %input, label %targets
+targets:
+  %item_sizes = getelementptr %kernel, ptr %kernel, i64 0, i32 8
+  br i1 %positional, label %output, label %given_output
+given_output:
+  ; One output that is given: like a new one, and apart from the inputs or the very items of one.
+  %given_wrap_at = getelementptr %entry, ptr %e, i64 0, i32 1
+  %given_wrap = load ptr, ptr %given_wrap_at, align 8
+  %one_output = icmp eq ptr %given_wrap, null
+  br i1 %one_output, label %given_look, label %weigh
+given_look:
+  %target_at = getelementptr ptr, ptr %args, i64 %count
+  %target = load ptr, ptr %target_at, align 8
+  %target_array = getelementptr i8, ptr %target, i64 %head
+  %target_descr_at = getelementptr %array, ptr %target_array, i64 0, i32 5
+  %target_descr = load ptr, ptr %target_descr_at, align 8
+  %wanted_descr_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %count
+  %wanted_descr = load ptr, ptr %wanted_descr_at, align 8
+  %target_dtype = icmp eq ptr %target_descr, %wanted_descr
+  %target_nd_at = getelementptr %array, ptr %target_array, i64 0, i32 1
+  %target_nd = load i32, ptr %target_nd_at, align 4
+  %target_rank = icmp eq i32 %target_nd, %nd0
+  %target_flags_at = getelementptr %array, ptr %target_array, i64 0, i32 6
+  %target_flags = load i32, ptr %target_flags_at, align 4
+  ; C order and writable
+  %target_bits = and i32 %target_flags, 1025
+  %target_order = icmp eq i32 %target_bits, 1025
+  %target0 = and i1 %target_dtype, %target_rank
+  %target1 = and i1 %target0, %target_order
+  br i1 %target1, label %given_shape, label %weigh
+given_shape:
+  %target_dims_at = getelementptr %array, ptr %target_array, i64 0, i32 2
+  %target_dims = load ptr, ptr %target_dims_at, align 8
+  br label %given_axis
+given_axis:
+  %gx = phi i32 [ 0, %given_shape ], [ %gx_next, %given_axis_step ]
+  %given_compared = icmp eq i32 %gx, %nd0
+  br i1 %given_compared, label %given_memory, label %given_axis_step
+given_axis_step:
+  %target_length_at = getelementptr i64, ptr %target_dims, i32 %gx
+  %target_length = load i64, ptr %target_length_at, align 8
+  %wanted_length_at = getelementptr i64, ptr %dims0, i32 %gx
+  %wanted_length = load i64, ptr %wanted_length_at, align 8
+  %gx_next = add i32 %gx, 1
+  %target_fits = icmp eq i64 %target_length, %wanted_length
+  br i1 %target_fits, label %given_axis, label %weigh
+given_memory:
+  %target_data = load i64, ptr %target_array, align 8
+  %target_item_at = getelementptr i64, ptr %item_sizes, i64 %count
+  %target_item = load i64, ptr %target_item_at, align 8
+  %target_bytes = mul i64 %target_item, %direct_items
+  %target_end = add i64 %target_data, %target_bytes
+  br label %given_input
+given_input:
+  %gi = phi i64 [ 0, %given_memory ], [ %gi_next, %given_input_apart ]
+  %gi_at = getelementptr ptr, ptr %pointers, i64 %gi
+  %gi_data = load i64, ptr %gi_at, align 8
+  %gi_item_at = getelementptr i64, ptr %item_sizes, i64 %gi
+  %gi_item = load i64, ptr %gi_item_at, align 8
+  %gi_bytes = mul i64 %gi_item, %direct_items
+  %gi_end = add i64 %gi_data, %gi_bytes
+  %gi_before = icmp ule i64 %gi_end, %target_data
+  %gi_after = icmp ule i64 %target_end, %gi_data
+  %gi_apart = or i1 %gi_before, %gi_after
+  %gi_same_start = icmp eq i64 %gi_data, %target_data
+  %gi_same_item = icmp eq i64 %gi_item, %target_item
+  %gi_same = and i1 %gi_same_start, %gi_same_item
+  %gi_harmless = or i1 %gi_apart, %gi_same
+  br i1 %gi_harmless, label %given_input_apart, label %weigh
+given_input_apart:
+  %gi_next = add i64 %gi, 1
+  %gi_more = icmp slt i64 %gi_next, %count
+  br i1 %gi_more, label %given_input, label %given_run
+given_run:
+  %target_place = getelementptr ptr, ptr %pointers, i64 %count
+  store i64 %target_data, ptr %target_place, align 8
+  %given_fp = call i64 @fp_enter()
+  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 0)
+  call void @fp_leave(i64 %given_fp)
+  call void @Py_IncRef(ptr %target)
+  ret ptr %target
 output:
-  %out_index = phi i64 [ %count, %input ], [ %out_next, %output_made ]
+  %out_index = phi i64 [ %count, %targets ], [ %out_next, %output_made ]
   %out_descr_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %out_index
   %out_descr = load ptr, ptr %out_descr_at, align 8
   call void @Py_IncRef(ptr %out_descr)
@@ -236,7 +315,6 @@ drop_one:
 no_memory:
   ret ptr null
 run:
-  %item_sizes = getelementptr %kernel, ptr %kernel, i64 0, i32 8
   %fp = call i64 @fp_enter()
   call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 0)
   call void @fp_leave(i64 %fp)
