@@ -155,3 +155,27 @@ def test_declared_and_undeclared_arrays_meet_once_sizes_are_given():
 def test_a_size_that_no_array_has_is_named():
     with pytest.raises(ValueError, match="no array has a size called Q"):
         explain("x: f32[T]; y = x + 1", sizes={"T": 4, "Q": 5})
+
+
+def test_json_names_what_the_program_has_not_what_was_the_default():
+    d = explain("x: i8[N]; y = x*x + x", sizes={"N": 1000}).to_dict()
+    assert (d["dtype"], d["shape"]) == ("i8", [1000])
+    assert d["ridge_point_flop_per_byte"] == pytest.approx(1979e12 / 3.35e12, rel=1e-3)
+    assert explain(COURSE).to_dict()["shape"] == [4096, 14336]
+
+
+def test_launches_of_different_bounds_add_up_one_by_one():
+    # An instruction that reads one array twice moves it once: i + i is two bytes, the cast nine, the sum 24.
+    n = 1 << 20
+    e = explain("x: f64[N]; i: i8[N]; y = i + i; z = x + f64(y)", sizes={"N": n}, device="h100-sxm")
+    bandwidth, peak, launch = e.traffic.bandwidth.value, e.traffic.vector_peak.value, e.traffic.launch_latency.value
+    moved = [2 * n, 9 * n, 24 * n]
+    wanted = sum(max(b / bandwidth, n / peak) + launch for b in moved)
+    assert e.traffic.unfused.total_s == pytest.approx(wanted)
+
+
+def test_a_machine_without_bandwidth_is_refused_with_advice():
+    unknown = [d for d in fuseline.machine.devices() if not d.memories or d.main_memory.find_bandwidth() is None]
+    for device in unknown:
+        with pytest.raises(NotImplementedError, match="device list"):
+            explain(COURSE, device=device)

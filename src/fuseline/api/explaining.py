@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
-from ..errors import LimitError, ShapeError
+from ..errors import LimitError, ShapeError, UnsupportedError
 from ..ir.build import input_node
 from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
@@ -60,6 +60,11 @@ def explain(
     default = _shape(shape)
     machine = find_device(device) if isinstance(device, str) else device
     wanted = dtype_of(dtype)
+    if not machine.memories or machine.main_memory.find_bandwidth() is None:
+        raise UnsupportedError(
+            f"the memory bandwidth of {machine.name} is not known, so traffic takes no time on it; choose another "
+            f"machine (fuseline device list) or describe this one in a device file"
+        )
     with collection_paused():
         given = source if isinstance(source, Graph) else as_program(source, outputs)
         bound = _bound_sizes(_size_names(given), sizes or {})

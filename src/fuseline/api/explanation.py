@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..ir.graph import Graph
-from ..ir.size import Shape, shape_text
+from ..ir.size import Shape, evaluate
 from ..machine.device import Device
 from ..units import Quantity
 
@@ -169,6 +169,12 @@ class Explanation:
     memory: Memory
     measured: tuple[Measured, ...] = field(default=())
 
+    def result_shape(self) -> list[int] | None:
+        """Shape of the first output, its named sizes replaced by their values; None where nobody gave one."""
+        known = self.graph.output_nodes[0].tensor.shape
+        shape = known if known is not None else self.shape
+        return None if shape is None else [int(evaluate(d, self.sizes)) for d in shape]
+
     def with_measurements(self, rows: tuple[Measured, ...]) -> Explanation:
         """The same explanation with a fourth section."""
         return replace(self, measured=rows)
@@ -178,8 +184,8 @@ class Explanation:
         t, m = self.traffic, self.memory
         return {
             "device": self.device.name,
-            "dtype": self.dtype,
-            "shape": shape_text(self.shape) if self.shape is not None else None,
+            "dtype": ",".join(dict.fromkeys(n.dtype.name for n in self.graph.inputs)) or self.dtype,
+            "shape": self.result_shape(),
             "sizes": dict(self.sizes),
             "instruction_count": len(self.dataflow.instructions),
             "depth": self.dataflow.depth,

@@ -6,7 +6,8 @@ Work is the textbook count, one FLOP an instruction and element. Sizes may be in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnknownNameError, UnsupportedError
-from ..ir.dtype import F32, F64, DType
+from ..ir.dtype import F32, DType
 from ..ir.node import Node
 from ..ir.size import Dim, Shape, element_count, evaluate
 from ..machine.device import Device
@@ -145,7 +146,7 @@ class Rates:
 def rates(device: Device, dtype: DType) -> Rates:
     """The rates of ``device`` for elementwise work on ``dtype``: 16-bit floats compute as float32 on the vector
     pipe."""
-    vector = _peak(device, "vector", dtype.computed if dtype.is_float else F32)
+    vector = _peak(device, "vector", dtype.computed)
     matrix = _peak(device, "matrix", dtype)
     return Rates(device.main_memory.bandwidth, vector, matrix, device.launch_latency)
 
@@ -158,34 +159,33 @@ def _peak(device: Device, pipe: str, dtype: DType) -> Quantity | None:
         return None
 
 
-def compute_dtype(dtypes: list[DType]) -> DType:
-    """The dtype whose rates bound a program: float64 if anything computes in it, else the widest float."""
-    floats = [d for d in dtypes if d.is_float]
-    if F64 in floats:
-        return F64
-    return max(floats, key=lambda d: d.bits) if floats else F32
+def compute_dtype(dtypes: Iterable[DType]) -> DType:
+    """The dtype whose rates bound a program: the widest float, or where nothing is a float the widest integer."""
+    found = list(dtypes)
+    floats = [d for d in found if d.is_float]
+    integers = [d for d in found if d.is_integer]
+    return max(floats or integers or [F32], key=lambda d: d.bits)
 
 
 @dataclass(frozen=True)
 class Times:
-    """Lower bounds on the time of a ledger, in seconds; launches are added, not overlapped."""
+    """Lower bounds on the time of a ledger, in seconds: of its bytes, of its arithmetic, of its launches, and of all.
+
+    Launches run one after another: the total adds, launch by launch, the longer of bytes and arithmetic, and the cost
+    of launching.
+    """
 
     bandwidth_time_s: Any
     compute_time_s: Any
     launch_time_s: Any
-
-    @property
-    def total_s(self) -> Any:
-        """Bandwidth or compute time, whichever is longer, and the launches."""
-        return np.maximum(self.bandwidth_time_s, self.compute_time_s) + self.launch_time_s
+    total_s: Any
 
 
 def times(ledger: Ledger, device_rates: Rates) -> Times:
-    """How long the ledger takes at least at these rates."""
+    """How long the ledger takes at least at these rates; arithmetic takes no time where its rate is unknown."""
+    bandwidth = device_rates.bandwidth_bytes_per_s.value
     vector = device_rates.vector_flops_per_s
-    compute = 0.0 if vector is None else ledger.flops / vector.value
-    return Times(
-        ledger.bytes / device_rates.bandwidth_bytes_per_s.value,
-        compute,
-        ledger.kernels * device_rates.launch_latency_s.value,
-    )
+    rate = math.inf if vector is None else vector.value
+    launches = ledger.kernels * device_rates.launch_latency_s.value
+    work = _sum(np.maximum(line.bytes / bandwidth, line.flops / rate) for line in ledger.lines)
+    return Times(ledger.bytes / bandwidth, ledger.flops / rate, launches, work + launches)
