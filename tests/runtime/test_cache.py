@@ -78,6 +78,14 @@ def test_a_link_or_a_file_that_others_may_write_is_not_believed(objects: ObjectC
     assert objects.get(KEY) is None
 
 
+def test_a_link_in_place_of_the_directory_is_not_followed(objects: ObjectCache, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    assert objects.directory is not None
+    os.symlink(tmp_path / "elsewhere", objects.directory)
+    assert not objects.put(KEY, b"code") and objects.get(KEY) is None and objects.last_problem
+    assert os.stat(tmp_path / "elsewhere").st_mode & 0o777 == 0o755
+
+
 def test_a_foreign_directory_is_refused(objects: ObjectCache, monkeypatch: pytest.MonkeyPatch) -> None:
     objects.put(KEY, b"code")
     owner = os.geteuid()

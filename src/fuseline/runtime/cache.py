@@ -123,7 +123,7 @@ def _opened(directory: Path, *, create: bool) -> Iterator[int]:
     """A descriptor of the directory, which belongs to this user and is open to nobody else (mode 0700)."""
     if create:
         os.makedirs(directory, mode=0o700, exist_ok=True)
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         facts = os.fstat(folder)
         if facts.st_uid != os.geteuid():
