@@ -106,7 +106,8 @@ def _run(command: list[str]) -> str:
     if done.returncode != 0:
         said = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[:_SHOWN_LINES])
         raise CompilerError(
-            f"{shlex.join(command[:1])} failed with exit status {done.returncode}{'' if said else ' and said nothing'}; "
+            f"{shlex.join(command[:1])} failed with exit status {done.returncode}"
+            f"{'' if said else ' and said nothing'}; "
             "set CC to another compiler, or leave out the C rows." + (f" It said:\n{said}" if said else "")
         )
     return done.stdout
