@@ -62,6 +62,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--row-seconds", type=float, default=1.2, help="fewer repetitions (never under 3) after this")
     parser.add_argument("--quick", action="store_true", help="three sizes, three repetitions, printed")
     parser.add_argument("--check-only", action="store_true", help="compare every row with float64, time nothing")
+    parser.add_argument(
+        "--processor-time", action="store_true", help="with one thread, time on a processor: for a machine that is busy"
+    )
     parser.add_argument("--print", action="store_true", help="print the table instead of writing it")
     parser.add_argument("--data", type=Path, help="keep the measurements in this JSON file")
     parser.add_argument("--from-data", action="store_true", help="write the table of the measurements in --data")
@@ -92,12 +95,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             command = [HERE / "rows.py", "--peer", peer, "--threads", count, "--programs", *options.programs,
                        "--sizes", *options.sizes, "--repetitions", options.repetitions,
                        "--row-seconds", options.row_seconds]  # fmt: skip
-            rows = _lines(command + ["--check-only"] * options.check_only, count)
+            command += ["--check-only"] * options.check_only + ["--processor-time"] * options.processor_time
+            rows = _lines(command, count)
             data["rows"] += rows
             _tell(f"{peer}, {count} thread{'s' * (count > 1)}: {len(rows)} rows, {time.monotonic() - started:.0f} s")
     data["load_after"] = os.getloadavg()[0]
     data["seconds"] = time.monotonic() - started
-    data["all_threads"] = max(options.threads)
+    data["processor_time"] = options.processor_time
     return data
 
 

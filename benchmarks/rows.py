@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--row-seconds", type=float, default=1.0)
     parser.add_argument("--check-only", action="store_true")
+    parser.add_argument("--processor-time", action="store_true")
     options = parser.parse_args()
     for name in options.programs:
         for n in options.sizes:
@@ -88,7 +89,8 @@ def _row(program: Program, n: int, options: argparse.Namespace) -> dict[str, Any
     outputs = peers.empty_outputs(program, inputs)
     calls: dict[str, Callable[[], object]] = {"limit": copy_limit(list(inputs.values()), outputs, options.threads)}
     calls |= {_key(form): form.call for form in forms}
-    timings = _in_turn(calls, options.repetitions, options.row_seconds, options.threads)
+    clock = time.process_time_ns if options.processor_time and options.threads == 1 else time.perf_counter_ns
+    timings = _in_turn(calls, options.repetitions, options.row_seconds, options.threads, clock)
     bytes_moved = sum(a.nbytes for a in (*inputs.values(), *outputs))
     return {**row, "bytes": bytes_moved, "timings": {k: _plain(t) for k, t in timings.items()}}
 
@@ -122,7 +124,7 @@ def _error(program: Program, inputs: Inputs, results: Sequence[Any]) -> float | 
 
 
 def _in_turn(
-    calls: dict[str, Callable[[], object]], repetitions: int, limit_s: float, threads: int
+    calls: dict[str, Callable[[], object]], repetitions: int, limit_s: float, threads: int, clock: Callable[[], int]
 ) -> dict[str, Timing]:
     """Every candidate once a turn, in an order that rotates, after a pause and one call that is not counted.
 
@@ -130,7 +132,7 @@ def _in_turn(
     some spin for milliseconds after their work, on the processors that the next candidate is about to use.
     """
     pause_s = _SETTLE_S.get(threads, _SETTLE_OTHERWISE_S)
-    repeats = {name: _repeats(call) for name, call in calls.items()}
+    repeats = {name: _repeats(call, clock) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     start = time.perf_counter()
@@ -142,21 +144,21 @@ def _in_turn(
                 time.sleep(pause_s)
             if repeats[name] > 1:  # short calls: threads awake, operands in the cache
                 calls[name]()
-            samples[name].append(_sample(calls[name], repeats[name]))
+            samples[name].append(_sample(calls[name], repeats[name], clock))
     return {name: _timing(values, repeats[name]) for name, values in samples.items()}
 
 
-def _sample(call: Callable[[], object], repeats: int) -> float:
+def _sample(call: Callable[[], object], repeats: int, clock: Callable[[], int]) -> float:
     turns = range(repeats)
-    start = time.perf_counter_ns()
+    start = clock()
     for _ in turns:
         call()
-    return (time.perf_counter_ns() - start) * 1e-9 / repeats
+    return (clock() - start) * 1e-9 / repeats
 
 
-def _repeats(call: Callable[[], object], shortest_s: float = 2e-3) -> int:
+def _repeats(call: Callable[[], object], clock: Callable[[], int], shortest_s: float = 2e-3) -> int:
     repeats = 1
-    while (taken := _sample(call, repeats) * repeats) < shortest_s:
+    while (taken := _sample(call, repeats, clock) * repeats) < shortest_s:
         repeats *= min(10, max(2, round(shortest_s / max(taken, 1e-9))))
     return repeats
 

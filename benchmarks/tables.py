@@ -99,6 +99,11 @@ class _Table:
 
 def _head(data: dict[str, Any]) -> str:
     m = data["machine"]
+    clock = (
+        " The machine was busy: with one thread, times are those on a processor, the copy limit's too."
+        if data.get("processor_time")
+        else ""
+    )
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     return f"""# Benchmarks
 
@@ -112,7 +117,7 @@ one machine; a shared machine's speed drifts, so read ratios and fractions, not 
 - **Rows**: each peer is measured in a process of its own, bound to as many processors as it has threads, where it,
   fuseline and the copy limit take turns. A cell is the median of the samples, ± half the distance between the
   quartiles. *out* writes into arrays that are there, *fresh* returns new ones. All results were compared with float64
-  first.
+  first.{clock}
 - **Copy limit**: a loop that reads and writes the same arrays and computes nothing, with the same threads and streaming
   stores. The fraction of it is its time over a row's, both from the same turns. Shown from 2^20 elements on.
 - **Ratio**: a peer's time over fuseline's in the same process and mode; below 1 the peer is faster."""
