@@ -105,22 +105,19 @@ def test_every_function_has_its_special_values_tested() -> None:
 @pytest.mark.parametrize("op", sorted(FUNCTIONS))
 def test_float32_errors_stay_within_one_ulp(op: str) -> None:
     inputs = list(samples(op, np.float32, 4 * 4096, seed=3, chunk=4096))
-    if op == "logaddexp":
-        inputs.pop()  # the curve on which it cancels has a test of its own
     verdict = judge(op, lambda *x: expanded_value(op, *x), inputs, compiled=False)
-    assert verdict.samples == len(inputs) * 4096
+    assert verdict.samples == 4 * 4096
     assert verdict.special_failures == 0, verdict
     assert verdict.largest_ulp <= 1.0, verdict
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_logaddexp_cancels_to_float64_accuracy_of_its_operands(kind: Any) -> None:
-    a, b = hard_cases("logaddexp", kind, np.random.default_rng(11), 300)
+def test_float64_logaddexp_keeps_22_bits_more_than_its_operands_where_they_cancel() -> None:
+    a, b = hard_cases("logaddexp", np.float64, np.random.default_rng(11), 300)
     keep = np.isfinite(a) & np.isfinite(b) & (np.abs(a) < 700) & (np.abs(b) < 700)
     a, b = a[keep], b[keep]
     for x, y, got in zip(a.tolist(), b.tolist(), expanded_value("logaddexp", a, b).tolist(), strict=True):
         value = float(exact("logaddexp", (x, y)))
-        allowed = abs(value) * np.finfo(kind).eps + 2.0**-51 * min(max(abs(x), abs(y)), max(1.0, abs(value)))
+        allowed = abs(value) * np.finfo(np.float64).eps + 2.0**-75 * min(abs(x), abs(y))
         assert abs(got - value) <= allowed, (x, y, got, value)
 
 

@@ -19,7 +19,8 @@ from .formats import (
     round_to_integer,
     two_product,
 )
-from .logarithm import add_log1p, log1p_wide
+from .logaddexp import add_log1p
+from .logarithm import log1p_of_fraction
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -79,10 +80,10 @@ def softplus(x: Expr) -> Expr:
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
     if x.dtype is F32:
         y = at_least(x, -110.0)
-        value = log1p_wide(exp_wide(-at_most(abs(y), 110.0).cast(F64)))
+        value = log1p_of_fraction(exp_wide(-at_most(abs(y), 110.0).cast(F64)))
         return (at_least(y, 0.0).cast(F64) + value).cast(F32)
     e, e_rest = exp_in_two_parts(at_least(-abs(x), -750.0), x.like(0.0))
-    return where(x > 40.0, x, add_log1p(at_least(x, 0.0), e, e_rest))
+    return where(x > 40.0, x, add_log1p(at_least(x, 0.0), e, e_rest)[0])
 
 
 def gelu_tanh(x: Expr) -> Expr:

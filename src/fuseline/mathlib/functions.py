@@ -9,7 +9,8 @@ from .activation import gelu_tanh, sigmoid, silu, softplus
 from .error_function import erf, erfc, gelu
 from .exponential import exp, exp2, expm1
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from .logarithm import log, log1p, log2, log10, logaddexp
+from .logaddexp import logaddexp
+from .logarithm import log, log1p, log2, log10
 from .power import cbrt, hypot, pow, rsqrt
 from .trigonometric import acos, asin, atan, atan2, cos, sin, tan
 

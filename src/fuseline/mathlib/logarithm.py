@@ -10,20 +10,16 @@ import math
 import numpy as np
 
 from ..ir.build import Expr, fma, where
-from ..ir.dtype import F64
-from .exponential import exp_in_two_parts
 from .formats import (
     DOUBLE,
     SINGLE,
     WIDE,
     Format,
-    at_least,
     fast_two_sum,
     format_of,
     polynomial,
     power_of_two,
     two_product,
-    two_sum,
 )
 
 
@@ -69,37 +65,18 @@ def log1p(x: Expr) -> Expr:
     return where(x == -1.0, -math.inf, value)
 
 
-def logaddexp(a: Expr, b: Expr) -> Expr:
-    """log(exp(a) + exp(b)), the larger one plus log1p of the exponential of minus their distance; in float64."""
-    dtype = a.dtype
-    a, b = a.cast(F64), b.cast(F64)
-    swap = a < b
-    high, low = where(swap, b, a), where(swap, a, b)
-    # Equal operands may be infinite; their distance is 0 all the same.
-    distance = where(high == low, 0.0, low - high)
-    rest = where(distance > -750.0, (low - distance) - high, 0.0)
-    rest = where(distance == 0.0, 0.0, rest)
-    e, e_rest = exp_in_two_parts(at_least(distance, -750.0), rest)
-    value = add_log1p(high, e, e_rest)
-    return where((abs(high) == math.inf) & (low == low), high, value).cast(dtype)
-
-
-def add_log1p(a: Expr, x: Expr, x_rest: Expr) -> Expr:
-    """a + log1p(x + x_rest) for float64 a and 0 <= x <= 1, rounded about once unless the two cancel."""
-    total, tail = _log1p_parts(x, DOUBLE, x_rest)
-    total, rest = two_sum(a, total)
-    # The reduced argument of a subnormal would be rounded.
-    return where(x < 2.0**-60, a + x, total + (rest + tail))
-
-
 def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
     """log(1 + x + x_rest) for finite x > -1 that are not subnormal, and a rest far below x."""
     total, tail = _log1p_parts(x, f, x_rest)
     return total + tail
 
 
+def log1p_in_two_parts(x: Expr, x_rest: Expr) -> tuple[Expr, Expr]:
+    """The same in float64 as an unevaluated sum of a large and a small part."""
+    return _log1p_parts(x, DOUBLE, x_rest)
+
+
 def _log1p_parts(x: Expr, f: Format, x_rest: Expr | None) -> tuple[Expr, Expr]:
-    """`log1p_finite` as a sum of a large and a small part."""
     # k comes from the rounded 1 + x; the reduced argument is x*2**-k + (2**-k - 1), rounded once and with its error.
     k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
     k = integer_to_float(k_bits, f)
@@ -122,6 +99,13 @@ def log1p_wide(x: Expr) -> Expr:
     scale = power_of_two(f.bias - k_bits, f)
     r = fma(x, scale, scale - 1.0)
     return fma(integer_to_float(k_bits, f), math.log(2.0), r + correction(r, f))
+
+
+def log1p_of_fraction(x: Expr) -> Expr:
+    """log(1 + x) in float64 within a few ulp for 0 <= x <= 1: 2*atanh(s) with s = x/(2 + x), at most 1/3."""
+    s = x / (x + 2.0)
+    z = s * s
+    return fma(s * z, polynomial(z, DOUBLE.table("LOG1P")), s + s)
 
 
 def integer_to_float(k: Expr, f: Format) -> Expr:

@@ -1,0 +1,110 @@
+"""logaddexp, log(exp(a) + exp(b)), accurate also where the sum of the exponentials is close to 1.
+
+There the larger operand and log1p of the exponential of their distance cancel. Such pairs are rare, and get
+exponentials in two parts.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ..ir.build import Expr, fma, where
+from ..ir.dtype import F32, F64
+from .exponential import LOG2_E, exp_full, exp_in_two_parts
+from .formats import (
+    DOUBLE,
+    at_least,
+    fast_two_sum,
+    polynomial,
+    power_of_two,
+    round_to_integer,
+    two_product,
+    two_sum,
+    where_rarely,
+)
+from .logarithm import log1p_finite, log1p_in_two_parts, log1p_of_fraction
+
+Pair = tuple[Expr, Expr]
+
+
+def logaddexp(a: Expr, b: Expr) -> Expr:
+    """The larger operand plus log1p of the exponential of minus their distance; in float64."""
+    dtype = a.dtype
+    a, b = a.cast(F64), b.cast(F64)
+    swap = a < b
+    high, low = where(swap, b, a), where(swap, a, b)
+    # Equal operands may be infinite; their distance is 0 all the same.
+    distance = where(high == low, 0.0, low - high)
+    if dtype is F32:
+        term = log1p_of_fraction(exp_full(at_least(distance, -110.0)))
+        value = high + term
+    else:
+        value, term = _sum_double(high, low, distance)
+    # How much may cancel before the error of what is left passes an ulp of the result's format.
+    margin = 2.0**18 if dtype is F32 else 8.0
+    value = where_rarely(abs(value) * margin < term, _near_zero(high, low), value)
+    return value.cast(dtype)
+
+
+def _sum_double(high: Expr, low: Expr, distance: Expr) -> Pair:
+    """The result and its second term in float64."""
+    rest = where(distance > -750.0, (low - distance) - high, 0.0)
+    rest = where(distance == 0.0, 0.0, rest)
+    e, e_rest = exp_in_two_parts(at_least(distance, -750.0), rest)
+    value, term = add_log1p(high, e, e_rest)
+    return where((abs(high) == math.inf) & (low == low), high, value), term
+
+
+def add_log1p(a: Expr, x: Expr, x_rest: Expr) -> Pair:
+    """a + log1p(x + x_rest) for float64 a and 0 <= x <= 1, rounded about once unless they cancel; and the logarithm."""
+    term, tail = log1p_in_two_parts(x, x_rest)
+    total, rest = two_sum(a, term)
+    # The reduced argument of a subnormal would be rounded.
+    tiny = x < 2.0**-60
+    return where(tiny, a + x, total + (rest + tail)), where(tiny, x, term)
+
+
+# ── near zero ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _near_zero(high: Expr, low: Expr) -> Expr:
+    """log1p of exp(low) + (exp(high) - 1), for operands that cancel: -0.7 < high < 0."""
+    u, scale = _expm1_reduced(high)
+    above = _add((scale - 1.0, scale * 0.0), (u[0] * scale, u[1] * scale))
+    v, scale = _expm1_reduced(at_least(low, -700.0))
+    one, one_rest = fast_two_sum(v[0].like(1.0), v[0])
+    below = fast_two_sum(one, one_rest + v[1])
+    total, rest = _add(above, (below[0] * scale, below[1] * scale))
+    return log1p_finite(total, DOUBLE, rest)
+
+
+def _expm1_reduced(x: Expr) -> tuple[Pair, Expr]:
+    """(u, s) with exp(x) = (1 + u)*s, s a power of two and u in two parts, to about 100 bits."""
+    f = DOUBLE
+    n, bits = round_to_integer(x, LOG2_E, f, low_bits=f.bias)
+    high, low = f.table("LN2")
+    r = fast_two_sum(fma(n, -high, x), n * -low)
+    # The series; from the eighth term on, one part is enough.
+    series = [float(Fraction(1, math.factorial(k))) for k in range(8, 19)]
+    total: Pair = (polynomial(r[0], series), r[0] * 0.0)
+    for k in range(7, 0, -1):
+        exact = Fraction(1, math.factorial(k))
+        constant = float(exact)
+        product, product_rest = _multiply(total, r)
+        head, error = fast_two_sum(product.like(constant), product)
+        total = fast_two_sum(head, error + (product_rest + float(exact - Fraction(constant))))
+    return _multiply(total, r), power_of_two(bits, f)
+
+
+def _multiply(a: Pair, b: Pair) -> Pair:
+    product, rest = two_product(a[0], b[0])
+    return fast_two_sum(product, fma(a[0], b[1], fma(a[1], b[0], rest)))
+
+
+def _add(a: Pair, b: Pair) -> Pair:
+    """The sum of two pairs, accurate where they cancel."""
+    total, rest = two_sum(a[0], b[0])
+    small, smaller = two_sum(a[1], b[1])
+    total, rest = fast_two_sum(total, rest + small)
+    return fast_two_sum(total, rest + smaller)
