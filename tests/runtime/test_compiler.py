@@ -61,6 +61,7 @@ def test_a_compiler_for_another_machine_is_told_by_its_library(only: Path) -> No
         compiler.c_compiler().compile("int x;")
 
 
+@pytest.mark.skipif(compiler.find_c_compiler() is None, reason="there is no C compiler")
 def test_code_is_compiled_strictly_and_loaded() -> None:
     options = compiler.measured_options()
     assert {"-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"} <= set(options)
@@ -74,7 +75,20 @@ def test_code_is_compiled_strictly_and_loaded() -> None:
     assert compiler.c_compiler().version()
 
 
+@pytest.mark.skipif(compiler.find_c_compiler() is None, reason="there is no C compiler")
 def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     compiler.c_compiler().compile("int f(void) { return 1; }\n", ["-O1"])
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "said"), [("exit 3", ""), ("echo; exit 3", ""), ("echo no room >&2; exit 3", "no room")]
+)
+def test_a_compiler_that_fails_silently_is_not_quoted(only: Path, monkeypatch, script: str, said: str) -> None:
+    monkeypatch.setenv("CC", str(fake(only, "silent", script)))
+    with pytest.raises(CompilerError, match="exit status 3") as raised:
+        compiler.c_compiler().compile("int x;")
+    message = str(raised.value)
+    assert ("It said:" in message) == bool(said) and ("said nothing" in message) != bool(said)
+    assert message.endswith(said) and not message.rstrip().endswith("said:")
