@@ -72,6 +72,34 @@ def test_missing_files_and_folders_are_bad_input(capsys: pytest.CaptureFixture[s
             assert name in answer(capsys, *command, str(tmp_path / name), status=2)
 
 
+@pytest.mark.parametrize("command", [["explain"], ["bench"], ["emit", "--target", "c"]])
+def test_a_directory_and_a_mistyped_path_are_told_from_formulas(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("examples").mkdir()
+    for folder in ("examples", "examples/", ".", "..", "/", str(tmp_path)):
+        assert "this is a directory" in answer(capsys, *command, folder, status=2)
+    for path in (
+        "./gleu",
+        "../gleu",
+        "/nowhere/gleu",
+        "examples/gleu",
+        "examples/gleu.txt",
+        "elsewhere/gleu.txt",
+        "~/x",
+    ):
+        said = answer(capsys, *command, path, status=2)
+        assert "there is no such file" in said and path in said
+
+
+def test_quotients_are_still_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").mkdir()
+    for formula in ("x/y", "x/2.5", "x/1.e5", "x//y", "-x/.5", "~x/y", "(a/b)", "a / b", "y = x/b.c", "x/y\nz"):
+        assert programs.read_program(formula) == formula
+
+
 def test_sizes_and_names_are_read_or_refused() -> None:
     assert programs.parse_sizes(["T=4096", " D = 2^14 "]) == {"T": 4096, "D": 16384}
     assert programs.parse_sizes(None) == {}

@@ -168,3 +168,13 @@ def test_the_header_serves_c_and_cpp(tmp_path):
 def test_reductions_are_refused_by_name():
     with pytest.raises(UnsupportedError, match="sum"):
         emit_program(graph("x: f32[T, D]; y = sum(x, -1)"), "rows")
+
+
+def test_a_note_cannot_leave_its_comment_or_hide_in_it(tmp_path: Path) -> None:
+    note = "x + b # */ int oops; /* /*/ \x1b[31m \u202e *\\\n/ 注释\r\ttab"
+    text = emit_program(graph("x + b"), note=note)
+    comment = text.source[: text.source.index("#include")]
+    assert comment.count("/*") == comment.count("*/") == 1
+    assert comment.replace("\n", "").isprintable()
+    assert "注释" in comment and "\\x1b[31m \\u202e" in comment
+    build([text], tmp_path, ["-O1", "-Wcomment"])

@@ -79,3 +79,10 @@ def test_its_figures_are_those_of_explain(name: str) -> None:
     memory = (e.memory.naive_buffers, e.memory.planned_buffers, e.memory.best_order_buffers)
     row = next(line for line in shown.splitlines() if line.startswith(("| Memory", "| 内存")))
     assert tuple(int(n) for n in re.findall(r"\d+", row)) == memory
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_links_the_pages_on_language_operations_and_accuracy(name: str) -> None:
+    further = text_of(name).rpartition("\n## ")[2]
+    for page in ("language", "operations", "accuracy", "kernels", "roofline", "devices"):
+        assert f"](docs/{page}.md)" in further

@@ -15,10 +15,11 @@ from rich.console import Console
 
 from fuseline.api.explaining import explain
 from fuseline.api.explanation import Explanation, Measured
+from fuseline.api.measuring import measure
 from fuseline.api.program import graph, optimize
-from fuseline.report.catalogue import LANGUAGES, check_catalogues
+from fuseline.report.catalogue import LANGUAGES, check_catalogues, text, topic_texts, topics
 from fuseline.report.document import head_and_tail
-from fuseline.report.explain_document import bench_document, explain_document, operation_text
+from fuseline.report.explain_document import bench_document, explain_document, note_text, operation_text
 from fuseline.report.html import html_document
 from fuseline.report.json_text import json_lines
 from fuseline.report.terminal import TerminalView, cut
@@ -184,6 +185,62 @@ def test_measured_rows_show_their_figures(language: str) -> None:
         assert figure in shown
     assert all(width_of(line) <= 80 for line in shown.splitlines())
     assert {"en": "no C compiler", "zh": "没有找到 C 编译器"}[language] in shown
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_rows_that_cannot_run_say_why_to_a_user(language: str) -> None:
+    """What a reduction's rows say is a sentence of the catalogue, not a remark to a programmer."""
+    program = "m = max(x, -1); out = exp(x - m)"
+    rows = [r for r in measure(program, n=1 << 10, thread_counts=[1], quick=True) if r.median_s is None]
+    assert {r.implementation for r in rows} >= {"jit"}
+    shown = " ".join(note_text(r.note, language) for r in rows)
+    assert "primitive" not in shown and "expand the graph" not in shown and "max" in shown
+    assert {"en": "reductions are not compiled", "zh": "还不能编译"}[language] in shown
+    assert language == "en" or all("reductions" not in note_text(r.note, language) for r in rows)
+
+
+def test_a_compiler_s_words_stand_on_one_line_without_control_characters() -> None:
+    assert note_text("it said:\n  \x1b[1merror\x1b[0m", "en") == "it said: \\x1b[1merror\\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [("x + b", "1 instruction ·"), ("x", "no instructions ·"), ("(x + b)*c", "2 instructions ·")],
+)
+def test_counts_agree_with_their_words(program: str, words: str) -> None:
+    e = explain(program)
+    assert words in rendered(e, 100) and "1 instructions" not in rendered(e, 100)
+    assert not re.search(
+        r"(?<![\d.,])1 (instructions|primitive instructions|kernels|buffers|elements)", rendered(e, 100)
+    )
+    out = io.StringIO()
+    Console(file=out, width=100).print(
+        TerminalView(bench_document(optimize(graph(program)), measured(), program, "en"))
+    )
+    assert words in out.getvalue()
+
+
+def test_every_count_before_an_english_plural_knows_its_singular() -> None:
+    """A count right before a plural is written {count:row|rows}."""
+    plural = re.compile(r"\{(\w+)\} ((?:primitive )?[a-z]+s)\b")
+    for topic in topics("en"):
+        for key, words in topic_texts(topic, "en").items():
+            found = {(f, w) for f, w in plural.findall(words) if f in COUNTS}
+            assert not found, f"{topic}.{key}: {found}"
+    assert text("roofline.title_table", "en", name="course", count=1) == "course: 1 row"
+    assert text("roofline.title_table", "en", name="course", count="2") == "course: 2 rows"
+
+
+COUNTS = {
+    "count", "users", "kernels", "levels", "depth", "naive", "planned", "best", "in_place", "alive", "primitives",
+    "rows", "threads", "all", "stated", "agree", "disagree", "silent", "elements", "n",
+}  # fmt: skip
+
+
+def test_a_comment_cannot_command_the_terminal(gelu: Explanation) -> None:
+    shown = rendered(explain("x + b  # \x1b[31mred\u202e 注释"), 100)
+    assert "\x1b[31m" not in shown and "\u202e" not in shown
+    assert "\\x1b[31mred\\u202e 注释" in shown
 
 
 def test_an_explanation_has_the_fourth_section_only_with_measurements(gelu: Explanation) -> None:

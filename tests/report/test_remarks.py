@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from fuseline.api.explaining import explain
 from fuseline.api.explanation import Explanation, Measured
 from fuseline.api.program import graph
+from fuseline.codegen.c import emit_program
 from fuseline.machine.database import device
 from fuseline.machine.device import Device
 from fuseline.report import remarks
@@ -138,6 +140,70 @@ def test_the_called_functions_are_named() -> None:
     assert "sqrt" not in "".join(remarks.called_functions(graph("sqrt(x) + floor(y)")))
 
 
+CALLS = (
+    "square(x) + clip(x, 0, 1)*b", "x + b", "sign(x) + fmax(x, y) + reciprocal(y)", "relu(x) + round(y) + rsqrt(x*x)",
+    "sigmoid(x) + silu(y)", "gelu(x)", "gelu_tanh(x)", "tanh(x) + exp(x) + tanh(y)", "x % y", "x // y", "pow(x, y)",
+    "hypot(x, y) + atan2(x, y) + cbrt(x)", "f64(x) + log1p(f64(y))", "bf16(x)*exp2(bf16(y))", "i32(x) // i32(y)",
+    "isnan(x) | logical_and(x, y)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("program", CALLS)
+def test_functions_called_are_those_in_the_libm_c_text(program: str) -> None:
+    text = emit_program(graph(program), functions="libm").source
+    library = "exp exp2 expm1 log log2 log10 log1p cbrt pow hypot sin cos tan asin acos atan atan2 sinh cosh tanh "
+    library += "asinh acosh atanh erf erfc fmod"
+    called = set(re.findall(rf"(?<![\w])({'|'.join(library.split())})f?\(", text))
+    assert set(remarks.called_functions(graph(program))) == called
+
+
+def test_reductions_and_deep_programs_name_their_calls() -> None:
+    assert remarks.called_functions(graph(SOFTMAX)) == ("exp",)
+    assert remarks.called_functions(graph("x" + "*1.5+y" * 3000)) == ()
+
+
+def test_no_bytes_are_said_to_be_saved_where_none_are() -> None:
+    alone = (row("numpy", 240, bytes_per_s=12 * N / 0.24), row("numpy-planned", 150, bytes_per_s=12 * N / 0.15))
+    for program, ms, key in (
+        ("x + b", 60, "loop_is_faster_at_equal_bytes"),
+        ("x + b", 310, "plain_loop_is_slower_at_equal_bytes"),
+        ("x + b", 240, "loop_is_as_fast_at_equal_bytes"),
+        ("tanh(x)", 310, "libm_loop_is_slower_at_equal_bytes"),
+    ):
+        rows = (*alone, row("c-libm", ms, bytes_per_s=12 * N / (ms / 1e3)))
+        found = measured_remarks(rows, graph(program))
+        assert key in keys(found)
+        for language, phrase in (("en", "fewer bytes"), ("zh", "1/1")):
+            assert not any(phrase in remark.text(language) for remark in found)
+
+
+def test_functions_are_not_spoken_of_in_a_program_without_any() -> None:
+    rows = (row("numpy", 240), row("c-libm", 60), row("c-own", 40))
+    assert "own_functions_vectorise" in measured(GELU, *rows)
+    for program in ("x + b", "square(x) + clip(x, 0, 1)*b", "x % y"):
+        assert not any(key.startswith("own") for key in measured(program, *rows))
+
+
+def test_planning_that_costs_is_said_to_cost() -> None:
+    assert "planned_buffers_cost" in measured(GELU, row("numpy", 1), row("numpy-planned", 1.3))
+    assert "planned_buffers_change_little" in measured(GELU, row("numpy", 1), row("numpy-planned", 1.01))
+    assert "planned_buffers_help" in measured(GELU, row("numpy", 1), row("numpy-planned", 0.7))
+
+
+@pytest.mark.parametrize(("ms", "key"), [(55, "threads_cost"), (40, "threads_gain_nothing"), (30, "threads_gain")])
+def test_threads_that_do_not_help_are_not_called_faster(ms: float, key: str) -> None:
+    found = measured_remarks([row("jit", 40), row("jit", ms, threads=4)], graph(GELU))
+    assert key in keys(found)
+    assert ("times faster" in " ".join(r.text("en") for r in found)) == (key == "threads_gain")
+
+
+def test_more_than_a_copy_allows_draws_no_conclusion() -> None:
+    found = measured(GELU, row("jit", 1, share=7.74), row("jit", 0.8, threads=2, share=6.0))
+    assert {"beyond_the_copy_limit", "threads_gain"} <= found
+    assert not {"at_the_copy_limit", "threads_share_memory", "threads_add_little"} & found
+    assert "at_the_copy_limit" in measured(GELU, row("jit", 25, share=1.03))
+
+
 def test_the_share_of_the_copy_limit_decides_what_binds() -> None:
     assert "at_the_copy_limit" in measured(GELU, row("jit", 25, share=0.97))
     assert "below_the_copy_limit" in measured(GELU, row("jit", 50, share=0.5))
@@ -192,6 +258,12 @@ def cases() -> Iterator[list[Remark]]:
                 yield measured_remarks(rows, graph(program))
     for ms, share in ((10, 0.95), (35, 0.98), (35, 0.4)):
         yield measured_remarks([row("jit", 40, share=share), row("jit", ms, 4, share)], graph(GELU))
+    for ms in (10, 30, 40, 55):
+        yield measured_remarks([row("jit", 40, share=1.5), row("jit", ms, 4, 1.5)], graph(GELU))
+    for ms in (100, 240, 310):
+        for program in ("x + b", "tanh(x)"):
+            rows = [row("numpy", 240, bytes_per_s=1.0), row("c-libm", ms, bytes_per_s=240 / ms)]
+            yield measured_remarks([*rows, row("numpy-planned", 300)], graph(program))
     yield measured_remarks([row("jit", 40, share=0.5, spread_s=0.02, n=1 << 16)], graph(GELU))
 
 
@@ -209,4 +281,5 @@ def test_every_remark_has_words_with_its_figures(every_remark: dict[str, Remark]
     for remark in every_remark.values():
         said = remark.text(language)
         assert "{" not in said and "}" not in said
+        assert not re.search(r"(?<![\d.,])1 (instructions|kernels|buffers|levels|results|elements|threads)", said)
         assert len(said) > 15

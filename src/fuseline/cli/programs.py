@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,15 +42,34 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Measure arrays 16 ti
 def read_program(argument: str) -> str:
     """The text of a program given as formula, file or ``-``.
 
-    What names an existing file, or ends in ``.fl``, is a file. Raises `OSError` for a file that cannot be read,
-    `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB.
+    What names an existing file, or ends in ``.fl``, is a file. Raises `OSError` for a file that cannot be read or does
+    not exist and for a directory, `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB.
     """
     if argument == "-":
         return _text(sys.stdin.buffer, "standard input")
-    if argument.endswith(".fl") or os.path.isfile(argument):
+    if os.path.isdir(argument):
+        raise IsADirectoryError(errno.EISDIR, f"this is a directory; name a file in it{_AS_FORMULA}", argument)
+    if argument.endswith(".fl") or os.path.exists(argument):
         with open(argument, "rb") as file:
             return _text(file, argument)
+    if _means_a_path(argument):
+        raise FileNotFoundError(errno.ENOENT, f"there is no such file{_AS_FORMULA}", argument)
     return argument
+
+
+_AS_FORMULA = " (a formula of these letters is written in parentheses)"
+_PATH_BEGINS = re.compile(r"(\.{1,2}|~)?/")
+_PATH_CHARACTERS = re.compile(r"[\w./+~-]+")
+_NAME_WITH_ENDING = re.compile(r"(?<![\w.])[^\W\d]\w*\.")
+_LONGEST_PATH = 4096
+
+
+def _means_a_path(argument: str) -> bool:
+    """Whether text that names no file was meant to: ``./x``, ``a/b.txt``, or ``a/b`` where ``a`` is a directory."""
+    if "/" not in argument or len(argument) > _LONGEST_PATH or "\n" in argument:
+        return False
+    named = _PATH_CHARACTERS.fullmatch(argument) and _NAME_WITH_ENDING.search(argument)
+    return bool(_PATH_BEGINS.match(argument) or named or os.path.isdir(os.path.dirname(argument)))
 
 
 def _text(stream: BinaryIO, name: str) -> str:

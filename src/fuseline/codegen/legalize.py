@@ -83,6 +83,8 @@ class _Legalizer:
         """Lower one instruction whose operands are lowered."""
         row = OPERATIONS[node.op]
         if not row.primitive and node.op not in self.library:
+            if row.index_rule == "reduction":
+                raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
             raise UnsupportedError(f"{node.op} is not a primitive; expand the graph before generating code")
         match row.type_rule:
             case "cast" if not node.dtype.is_storage_float:

@@ -1,7 +1,9 @@
 """Sentences for people, by key and language, kept in data files beside this module.
 
 A key is ``topic.name``; the topic is a file ``messages/<language>/<topic>.toml`` of flat or nested string tables, and a
-text has named fields in braces that the caller fills. No other module holds a sentence that depends on the language.
+text has named fields in braces that the caller fills. ``{count:row|rows}`` is a count with the words that it takes
+(1 row, 2 rows); third words stand for a count of 0, without it. No other module holds a sentence that depends on the
+language.
 """
 
 from __future__ import annotations
@@ -51,9 +53,25 @@ def text(key: str, lang: str | None = None, /, **values: Any) -> str:
         hint = f"; close ones: {', '.join(f'{topic}.{c}' for c in close)}" if close else ""
         raise UnknownNameError(f"no {language} text for {key!r}{hint}")
     try:
-        return entries[name].format_map(values)
+        return _COUNTING.vformat(entries[name], (), values)
     except KeyError as error:
         raise UnknownNameError(f"the text {key!r} needs a value for {error.args[0]!r}") from error
+
+
+class _Counting(string.Formatter):
+    """Fills fields; one with words for singular and plural gets the count and the words that go with it."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        if "|" not in format_spec:
+            return super().format_field(value, format_spec)
+        singular, plural, *none = format_spec.split("|")
+        count = str(value)
+        if count == "0" and none:
+            return none[0]
+        return f"{count} {singular if count == '1' else plural}"
+
+
+_COUNTING = _Counting()
 
 
 def topics(lang: str) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuseline.api.explanation import Dataflow, Explanation, Measured, Placed, PlanTraffic, Traffic
+from fuseline.errors import printable
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 from fuseline.ir.size import Shape
@@ -35,7 +36,6 @@ from fuseline.report.document import (
 )
 from fuseline.report.remarks import (
     Remark,
-    called_functions,
     dataflow_remarks,
     implementation_name,
     measured_remarks,
@@ -142,9 +142,10 @@ def _shortened(lines: Sequence[str], language: str) -> tuple[str, ...]:
 
 def _short_line(line: str, language: str) -> str:
     if len(line) <= MAX_LINE_CHARACTERS:
-        return line
+        return printable(line.expandtabs(4))
     head, tail = line[: MAX_LINE_CHARACTERS * 2 // 3], line[-MAX_LINE_CHARACTERS // 3 :]
     hidden = number(len(line) - len(head) - len(tail))
+    head, tail = printable(head.expandtabs(4)), printable(tail.expandtabs(4))
     return f"{head} {text('explain.code.characters_left_out', language, count=hidden)} {tail}"
 
 
@@ -270,11 +271,11 @@ def _traffic_bars(t: Traffic, language: str) -> Bars:
 def _traffic_facts(e: Explanation, language: str) -> Facts:
     t = e.traffic
     dtype = e.graph.output_nodes[0].dtype.name
-    has_functions = bool(called_functions(e.graph))
+    expands = t.primitive_instructions > len(e.graph.nodes)
     flops_note = text(
-        "explain.fact.flops_note" if has_functions else "explain.fact.flops_note_plain",
+        "explain.fact.flops_note" if expands else "explain.fact.flops_note_plain",
         language,
-        **({"primitives": number(t.primitive_instructions)} if has_functions else {}),
+        **({"primitives": number(t.primitive_instructions)} if expands else {}),
     )
     tensor_note = text("explain.fact.tensor_note", language, elements=number(t.result_elements), dtype=dtype)
     intensity = f"{format_number(t.arithmetic_intensity_flop_per_byte)} FLOP/B"
@@ -431,9 +432,16 @@ def _measurement(row: Measured, language: str) -> Row:
 
 
 def note_text(note: str, language: str) -> str:
-    """A note of a measurement (English in the data) in a language, where the catalogue has it."""
-    known = {words: key for key, words in topic_texts("explain", "en").items() if key.startswith("note.")}
-    return topic_texts("explain", language).get(known.get(note, ""), note)
+    """A note of a measurement (English in the data, on one line) in a language, where the catalogue has it."""
+    for key, words in topic_texts("explain", "en").items():
+        if key.startswith("note.") and (found := re.fullmatch(_pattern(words), note)):
+            return text(f"explain.{key}", language, **found.groupdict())
+    return " ".join(printable(note, keep="\n").split())
+
+
+def _pattern(words: str) -> str:
+    """A regular expression for a catalogue's text with any values in its fields."""
+    return re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*)", re.escape(words))
 
 
 def _speed_bars(rows: Sequence[Measured], language: str) -> Bars:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fuseline.api.explanation import Explanation, Measured
 from fuseline.cost.ledger import Sizes
+from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.graph import Graph
 from fuseline.ops import OPERATIONS
 from fuseline.report.catalogue import resolve_language, text, topic_texts
@@ -23,6 +24,8 @@ TANGIBLE = 0.05
 """Times that differ by less than this share count as equal."""
 NEAR_LIMIT = 0.8
 """From this share of the copy limit on, memory is what binds."""
+BEYOND_LIMIT = 1.05
+"""Above this share of the copy limit the arrays lie in a cache, or the copy was disturbed: it limits nothing."""
 NOISY = 0.15
 """A spread of more than this share of the median is worth a warning."""
 CACHE_SIZED_BYTES = 64e6
@@ -106,10 +109,33 @@ def shown_name(graph: Graph, position: int) -> str:
     return graph.names.get(graph.nodes[position]) or f"%{position}"
 
 
+REMAINDER = "fmod"
+"""A primitive that the C library computes in either C text; every other call is of a function that we write out too."""
+
+
 def called_functions(graph: Graph) -> tuple[str, ...]:
-    """The elementwise operations on floats that no machine has an instruction for."""
-    floats = [n for n in graph.nodes if OPERATIONS[n.op].index_rule == "elementwise" and n.dtype.is_float]
-    return tuple(dict.fromkeys(n.op for n in floats if not OPERATIONS[n.op].primitive))
+    """The C library's functions that the libm C text of a program calls, in the order of their first call.
+
+    Sigmoid calls exp, GELU calls erf, squares and clips call nothing. One instruction of each kind is lowered as the C
+    text lowers all of them; reductions call nothing.
+    """
+    from fuseline.codegen.c import LIBM
+    from fuseline.codegen.lower import lower
+
+    found: dict[str, None] = {}
+    kinds: set[tuple[object, ...]] = set()
+    for node in graph.nodes:
+        row = OPERATIONS[node.op]
+        kind = (node.op, *(a.dtype for a in node.args))
+        if row.index_rule != "elementwise" or (row.primitive and node.op != REMAINDER) or kind in kinds:
+            continue
+        kinds.add(kind)
+        operands = [input_node(f"x{i}", a.dtype) for i, a in enumerate(node.args)]
+        alone = call(node.op, *map(Expr, operands), **dict(node.attrs)).node
+        lowered = lower(Graph(operands, [("out", alone)]), library=LIBM)
+        calls = (n.op for n in lowered.nodes if n.dtype.is_float and (n.op in LIBM or n.op == REMAINDER))
+        found |= dict.fromkeys(calls)
+    return tuple(found)
 
 
 # ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +225,7 @@ def _decode(e: Explanation) -> list[Remark]:
 def _functions(e: Explanation) -> list[Remark]:
     """What the expanded functions cost if each primitive is one vector instruction."""
     t = e.traffic
-    if not called_functions(e.graph):
+    if t.primitive_instructions <= len(e.graph.nodes) or not called_functions(e.graph):
         return []
     facts = {"count": number(len(e.graph.nodes)), "primitives": number(t.primitive_instructions)}
     if t.vector_peak is None or t.bound == "latency":
@@ -244,7 +270,8 @@ def measured_remarks(rows: Sequence[Measured], graph: Graph) -> list[Remark]:
     counts = sorted({r.threads for r in rows})
     if counts:
         first = _timed(rows, counts[0])
-        found += [*_libm(first, graph), *_own(first), *_planned(first), *_limit(first)]
+        functions = called_functions(graph)
+        found += [*_libm(first, functions), *_own(first, functions), *_planned(first), *_limit(first)]
     if len(counts) > 1:
         found += _threads(_timed(rows, counts[0]), _timed(rows, counts[-1]))
     return found + _cautions(rows)
@@ -261,17 +288,19 @@ def _times_faster(slow: Measured, fast: Measured) -> float:
     return (slow.median_s or 0.0) / (fast.median_s or 1.0)
 
 
-def _libm(rows: Timed, graph: Graph) -> list[Remark]:
+def _libm(rows: Timed, functions: tuple[str, ...]) -> list[Remark]:
     """The fused loop that calls the C library, against NumPy."""
     if NUMPY not in rows or C_LIBM not in rows:
         return []
     numpy, libm = rows[NUMPY], rows[C_LIBM]
     faster = _times_faster(numpy, libm)
-    functions = called_functions(graph)
     facts: dict[str, object] = {"faster": ratio(faster), "slower": ratio(1 / faster), "functions": functions}
-    moved = [(r.bytes_per_s or 0.0) * (r.median_s or 0.0) for r in (numpy, libm)]
-    facts |= {"bytes": ratio(moved[0] / moved[1]) if all(moved) else "1"}
     facts |= {"rate": format_rate(libm.bytes_per_s or 0.0)}
+    moved = [(r.bytes_per_s or 0.0) * (r.median_s or 0.0) for r in (numpy, libm)]
+    fewer = moved[0] / moved[1] if all(moved) else 1.0
+    if fewer <= 1 + TANGIBLE:
+        return [_remark(_at_equal_bytes(faster, functions), **facts)]
+    facts |= {"bytes": ratio(fewer)}
     if faster < 1 - TANGIBLE:
         return [_remark("libm_loop_is_slower" if functions else "plain_loop_is_slower", **facts)]
     behind = _times_faster(libm, rows[PLANNED]) if PLANNED in rows else 0.0
@@ -282,9 +311,16 @@ def _libm(rows: Timed, graph: Graph) -> list[Remark]:
     return [_remark("libm_loop_is_as_fast" if functions else "plain_loop_is_as_fast", **facts)]
 
 
-def _own(rows: Timed) -> list[Remark]:
-    """The same loop with functions that are plain arithmetic."""
-    if C_LIBM not in rows or C_OWN not in rows:
+def _at_equal_bytes(faster: float, functions: tuple[str, ...]) -> str:
+    """What is said of the fused loop where fusion saves no bytes, as in a program of one instruction."""
+    if faster < 1 - TANGIBLE:
+        return "libm_loop_is_slower_at_equal_bytes" if functions else "plain_loop_is_slower_at_equal_bytes"
+    return "loop_is_faster_at_equal_bytes" if faster > 1 + TANGIBLE else "loop_is_as_fast_at_equal_bytes"
+
+
+def _own(rows: Timed, functions: tuple[str, ...]) -> list[Remark]:
+    """The same loop with functions that are plain arithmetic; without functions the two loops are the same text."""
+    if C_LIBM not in rows or C_OWN not in rows or not set(functions) - {REMAINDER}:
         return []
     faster = _times_faster(rows[C_LIBM], rows[C_OWN])
     facts = {"faster": ratio(faster), "slower": ratio(1 / faster)}
@@ -298,8 +334,11 @@ def _planned(rows: Timed) -> list[Remark]:
     if NUMPY not in rows or PLANNED not in rows:
         return []
     faster = _times_faster(rows[NUMPY], rows[PLANNED])
-    key = "planned_buffers_help" if faster > 1 + TANGIBLE else "planned_buffers_change_little"
-    return [_remark(key, faster=ratio(faster))]
+    if faster > 1 + TANGIBLE:
+        return [_remark("planned_buffers_help", faster=ratio(faster))]
+    if faster < 1 - TANGIBLE:
+        return [_remark("planned_buffers_cost", slower=ratio(1 / faster))]
+    return [_remark("planned_buffers_change_little")]
 
 
 def _limit(rows: Timed) -> list[Remark]:
@@ -310,6 +349,8 @@ def _limit(rows: Timed) -> list[Remark]:
     best = min(known, key=lambda r: r.median_s or 0.0)
     share = best.fraction_of_limit or 0.0
     facts = {"implementation": best.implementation, "share": format_percent(share, 0)}
+    if share > BEYOND_LIMIT:
+        return [_remark("beyond_the_copy_limit", **facts)]
     return [_remark("at_the_copy_limit" if share >= NEAR_LIMIT else "below_the_copy_limit", **facts)]
 
 
@@ -322,10 +363,17 @@ def _threads(one: Timed, many: Timed) -> list[Remark]:
     gain = _times_faster(one[best], many[best])
     threads = many[best].threads / one[best].threads
     facts = {"implementation": best, "threads": number(many[best].threads), "gain": ratio(gain)}
+    facts |= {"slower": ratio(1 / gain)}
+    if gain < 1 - TANGIBLE:
+        return [_remark("threads_cost", **facts)]
+    if gain <= 1 + TANGIBLE:
+        return [_remark("threads_gain_nothing", **facts)]
     if gain >= NEAR_LIMIT * threads:
         return [_remark("threads_scale", **facts)]
-    short = (many[best].fraction_of_limit or 1.0) < NEAR_LIMIT
-    return [_remark("threads_add_little" if short else "threads_share_memory", **facts)]
+    share = many[best].fraction_of_limit
+    if share is None or share > BEYOND_LIMIT:
+        return [_remark("threads_gain", **facts)]
+    return [_remark("threads_add_little" if share < NEAR_LIMIT else "threads_share_memory", **facts)]
 
 
 def _cautions(rows: Sequence[Measured]) -> list[Remark]:

@@ -6,7 +6,7 @@ punctuation.
 
 from __future__ import annotations
 
-import unicodedata
+from fuseline.errors import columns_of
 
 NO_BREAK_SPACE = "\u00a0"
 
@@ -21,15 +21,7 @@ def unbroken(figure: str) -> str:
 
 def width_of(text: str) -> int:
     """Columns that ``text`` takes in a terminal: two for a wide character, none for a combining one."""
-    return sum(_columns(c) for c in text)
-
-
-def _columns(c: str) -> int:
-    if c.isascii():
-        return 1
-    if unicodedata.combining(c):
-        return 0
-    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+    return sum(columns_of(c) for c in text)
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -71,4 +63,4 @@ def _sticks(before: str, c: str) -> bool:
     last = before[-1]
     if c in _CLOSING or last in _OPENING:
         return True
-    return _columns(c) < 2 and _columns(last) < 2
+    return columns_of(c) < 2 and columns_of(last) < 2

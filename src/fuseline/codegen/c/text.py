@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, printable
 from ...ir.graph import Graph
 from ...ir.node import Node
 from ...ir.size import Dim, Shape, names_in
@@ -99,7 +99,9 @@ class _Writer:
         return f"void {self.function}({', '.join(parameters) or 'void'})"
 
     def comment(self) -> str:
-        lines = [f" * {line}" for line in self.note.replace("*/", "* /").splitlines()]
+        # Neither the end nor a second opening of a comment; and nothing that shows another text than it holds.
+        plain = self.note.replace("*/", "* /").replace("/*", "/ *")
+        lines = [f" * {printable(line.expandtabs(4))}".rstrip() for line in plain.splitlines()]
         return "\n".join(["/*", *lines, " */"]) if lines else "/* Written by fuseline. */"
 
     def header(self, prototype: str) -> str:

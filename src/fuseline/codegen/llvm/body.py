@@ -40,9 +40,7 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     """
     for node in graph.nodes:
         if OPERATIONS[node.op].index_rule == "reduction":
-            raise UnsupportedError(
-                f"{node.op} is a reduction; compiled kernels are elementwise, use the 'numpy' target"
-            )
+            raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
     legal = legalize(graph, native_half=target.has_half_conversion)
     lanes = _lanes(legal, target)
     writer = Writer(target, lanes)
