@@ -145,7 +145,8 @@ def test_compiled_code_gives_the_oracles_bits(op: str, kind: Any) -> None:
     operands = list(samples(op, kind, 4 * 101, seed=7, chunk=101))
     arrays = [np.concatenate([o[j] for o in operands]) for j in range(len(operands[0]))]
     names = [f"x{j}" for j in range(len(arrays))]
-    got = fl.compile(f"{op}({', '.join(names)})")(*arrays)
+    with np.errstate(all="raise"):  # nothing that a kernel does inside is the caller's business
+        got = fl.compile(f"{op}({', '.join(names)})")(*arrays)
     graph = expand(operation_graph(op, *[kind] * len(arrays)))
     wanted = interpret(graph, dict(zip(names, arrays, strict=True)))["out"]
     wrong = ~same_bits(got, wanted)

@@ -187,7 +187,8 @@ def number_bits(value: Any, d: DType) -> int:
 def _float_bits(value: float, width: int) -> int | None:
     """The common case without an array: None where the value does not fit a float32."""
     try:
-        raw = struct.pack("<d" if width == 64 else "<f", value if value == value else math.nan)
+        # A comparison would raise the processor's invalid flag, which a caller may be watching.
+        raw = struct.pack("<d" if width == 64 else "<f", math.nan if math.isnan(value) else value)
     except OverflowError:
         return None
     return int.from_bytes(raw, "little")
