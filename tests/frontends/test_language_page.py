@@ -6,8 +6,11 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fuseline.api.program import evaluate, graph
+from fuseline.errors import LiteralError, TypeRuleError
 from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 
@@ -34,3 +37,28 @@ def test_the_formula_of_the_page_is_the_function_of_the_page() -> None:
     assert [d.name for d in parsed.inputs] == [d.name for d in traced.inputs] == ["x", "b", "r"]
     assert [n.op for n in parsed.nodes].count("tanh") == [n.op for n in traced.nodes].count("tanh") == 1
     assert [n for n, _ in parsed.outputs] == [n for n, _ in traced.outputs] == ["out"]
+
+
+def test_numbers_out_of_range_are_refused_and_compared_as_the_page_says() -> None:
+    assert "integers out of the arrays' range" in PAGE
+    x = np.array([1, -7], np.int8)
+    for program in (
+        "x + 300",
+        "where(x > 0, 300, x)",
+        "where(x > 0, x, 300)",
+        "where(x > 300, 300, x)",
+        "clip(x, -300, 300)",
+    ):
+        with pytest.raises(LiteralError, match="does not fit i8"):
+            graph(program, "i8")
+    for program, value in (("x < 300", True), ("x == 300", False), ("x > -2**70", True)):
+        result = evaluate(graph(program, "i8"), x=x)
+        assert result.dtype == bool and np.broadcast_to(result, x.shape).tolist() == [value, value]
+    assert np.where(x > 0, 300, x).tolist() == [44, -7]  # what NumPy makes of it
+
+
+def test_relu_and_not_of_bool_are_as_the_page_says() -> None:
+    with pytest.raises(TypeRuleError, match="relu does not accept bool"):
+        graph("relu(x)", "bool")
+    result = evaluate(graph("x + ~True"), x=np.float32([1.5]))
+    assert result.tolist() == [1.5]

@@ -214,7 +214,8 @@ class Explanation:
         }
 
     def __repr__(self) -> str:
-        return f"<Explanation: {len(self.dataflow.instructions)} instructions, {self.dtype}, {self.device.title}>"
+        count = len(self.dataflow.instructions)
+        return f"<Explanation: {count} instruction{'s' * (count != 1)}, {self.dtype}, {self.device.title}>"
 
     def __str__(self) -> str:
         return _view().text(self) if _registered else repr(self)

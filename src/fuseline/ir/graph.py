@@ -109,7 +109,8 @@ class Graph:
         return print_graph(self)
 
     def __repr__(self) -> str:
-        counts = f"{len(self.inputs)} inputs, {len(self.nodes)} instructions"
+        counted = {"input": len(self.inputs), "instruction": len(self.nodes)}
+        counts = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counted.items())
         return f"<Graph: {counts}, outputs {', '.join(self.output_names)}>"
 
     def __reduce__(self) -> Any:
