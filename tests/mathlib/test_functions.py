@@ -10,9 +10,12 @@ import pytest
 from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases, samples
 from accuracy_judge import error_in_ulps, judge
 
+from fuseline.codegen.llvm import target
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
 from fuseline.mathlib.functions import FUNCTIONS
+from fuseline.runtime import host, iterate
+from kernels import loop_of
 from mathlib_evaluation import expanded_value, operation_graph, same_bits
 
 INF, NAN, PI = math.inf, math.nan, math.pi
@@ -153,6 +156,30 @@ def test_compiled_code_gives_the_oracles_bits(op: str, kind: Any) -> None:
     assert not wrong.any(), ([a[wrong][0] for a in arrays], got[wrong][0], wanted[wrong][0])
 
 
-def test_tan_and_sine_reduce_the_hardest_float64_argument() -> None:
+def assert_oracles_bits(op: str, kind: Any, target_name: str) -> None:
+    """A kernel for a named target gives the interpreter's bits."""
+    operands = list(samples(op, kind, 4 * 53, seed=9, chunk=53))
+    arrays = [np.concatenate([o[j] for o in operands]) for j in range(len(operands[0]))]
+    graph = expand(operation_graph(op, *[kind] * len(arrays)))
+    wanted = interpret(graph, {f"x{j}": a for j, a in enumerate(arrays)})["out"]
+    (got,) = iterate.run(loop_of(graph, target(target_name)), arrays, [None])
+    wrong = ~same_bits(got, wanted)
+    assert not wrong.any(), ([a[wrong][0] for a in arrays], got[wrong][0], wanted[wrong][0])
+
+
+@pytest.mark.parametrize("op", sorted(FUNCTIONS))
+def test_a_machine_without_fused_multiply_add_gives_the_same_bits(op: str) -> None:
+    assert_oracles_bits(op, np.float32, host.target_names()[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target_name", host.target_names())
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("op", sorted(FUNCTIONS))
+def test_every_target_gives_the_same_bits(op: str, kind: Any, target_name: str) -> None:
+    assert_oracles_bits(op, kind, target_name)
+
+
+def test_cosine_reduces_the_hardest_float64_argument() -> None:
     x = 6381956970095103.0 * 2.0**797
     assert expanded_value("cos", np.float64(x))[0] == -4.68716592425462761112e-19
