@@ -110,7 +110,7 @@ def test_assembly_is_text_of_the_target() -> None:
 
 def test_reductions_and_unknown_targets_are_refused_by_name() -> None:
     (x,) = operands(F32)
-    with pytest.raises(UnsupportedError, match="sum is a reduction"):
+    with pytest.raises(UnsupportedError, match="sum"):
         body_text(graph_of([x], [call("sum", x, axes=None)]), target("x86-64"))
     with pytest.raises(UnknownNameError, match="x86-64-v3"):
         target("x86-64-v33")

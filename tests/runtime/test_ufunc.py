@@ -179,6 +179,22 @@ def test_only_the_loop_that_is_called_is_compiled() -> None:
     assert not single.is_compiled and double.is_compiled
 
 
+def test_flags_that_compiling_raises_are_not_taken_for_the_loops() -> None:
+    working = multiply_add(F32)
+
+    def compile_body() -> Body:
+        with np.errstate(all="ignore"):
+            np.float32(np.inf) - np.float32(np.inf)
+        libm = ctypes.CDLL("libm.so.6" if sys.platform == "linux" else None)
+        libm.feraiseexcept(1)  # FE_INVALID on x86-64 and AArch64
+        return working.body()
+
+    ufunc = make_ufunc("fresh", "", [Loop(working.inputs, working.outputs, compile_body)])
+    x, b, r = operands()
+    with np.errstate(all="raise"):
+        assert same_bits(ufunc(x, b, r), x * b + r)
+
+
 @pytest.mark.parametrize("error", [CompilerError("no such instruction"), KeyboardInterrupt(), MemoryError()])
 def test_an_error_while_compiling_is_raised_by_the_call_and_the_next_call_tries_again(error: BaseException) -> None:
     working = multiply_add(F32)

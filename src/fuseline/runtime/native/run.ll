@@ -96,6 +96,7 @@ compile:
   %failed = icmp eq ptr %new_body, null
   br i1 %failed, label %fail, label %compiled_now
 fail:
+  call void @fp_leave(i64 %fp)
   ; NumPy looks for an exception after the loop, so setting one is enough.
   %type_at = getelementptr %kernel, ptr %k, i64 0, i32 5
   %type = load ptr, ptr %type_at, align 8
@@ -106,10 +107,10 @@ fail:
   call void @PyGILState_Release(i32 %gil)
   ret void
 compiled_now:
-  %fp_again = call i64 @fp_enter()
+  ; What compiling left in the flags is not kept: NumPy would take it for the loop's doing.
+  %fp_of_compiling = call i64 @fp_enter()
   br label %ready
 ready:
-  %saved = phi i64 [ %fp, %entry ], [ %fp_again, %compiled_now ]
   %several = icmp sgt i64 %count, 1
   br i1 %several, label %look, label %plain
 look:
@@ -132,7 +133,7 @@ chain_loop:
   %more = icmp slt i64 %n_next, %count
   br i1 %more, label %chain_loop, label %done
 done:
-  call void @fp_leave(i64 %saved)
+  call void @fp_leave(i64 %fp)
   ret void
 }
 
