@@ -6,8 +6,17 @@ import pytest
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
 from fuseline.cost import shapes
-from fuseline.errors import FormulaError, ProvenanceError, ShapeError, UnitError, UnknownNameError, UnsupportedError
+from fuseline.errors import (
+    FormulaError,
+    FuselineError,
+    ProvenanceError,
+    ShapeError,
+    UnitError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from fuseline.roofline.efficiency import DECADES, efficiencies
+from fuseline.roofline.rules import UNDETERMINED
 from fuseline.roofline.shape import RIDGE_MARGIN, analyse
 
 JSON_KEYS = {
@@ -211,3 +220,121 @@ def test_a_pipe_that_the_machine_lacks_is_a_remark_when_others_are_known():
 def test_several_rows_have_no_single_bound():
     with pytest.raises(UnknownNameError, match="6 rows"):
         _ = fl.classify().bound
+
+
+def test_an_impossible_ratio_carries_no_verdict():
+    found = fl.classify(tflops=1979, gbps=186, dtype="bf16", device="h100").rows[0]
+    assert found.bound == UNDETERMINED and found.to_dict()["bound"] is None
+    assert fl.classify(tflops=100, gbps=3500, dtype="bf16", device="h100").bound == UNDETERMINED
+    assert fl.classify(tflops=100, gbps=100, device="ascend-950dt", pipes={"fix": "9 TB/s"}).bound == "neither"
+
+
+def test_a_kind_of_peak_is_known_and_its_absence_said():
+    with pytest.raises(UnknownNameError, match="datasheet, achievable, effective"):
+        fl.classify(tflops=500, gbps=100, device="h100", peaks="foo")
+    codes = [note.code for note in fl.classify(tflops=500, gbps=100, device="h100", peaks="effective").rows[0].notes]
+    assert "kind-absent" in codes
+    shape = fl.classify(m=128, device="h100", peaks="effective").shapes[0]
+    assert "kind-absent" in [note.code for note in shape.analysis.notes]
+    assert (
+        "kind-absent" not in [note.code for note in fl.classify(m=128, peaks="effective").shapes[0].analysis.notes][1:]
+    )
+
+
+SPARSE = """
+format = 1
+[[device]]
+name = "x1"
+[device.pipes.matrix]
+bf16 = {figures}
+[device.memories.hbm]
+bandwidth = "1000 GB/s"
+"""
+
+
+def test_a_dense_shape_is_not_divided_by_a_sparse_peak(tmp_path):
+    path = tmp_path / "d1.toml"
+    path.write_text(SPARSE.format(figures='{ value = "400 TFLOPS", sparse = true }'))
+    with pytest.raises(ProvenanceError, match="sparse"):
+        fl.classify(m=128, dtype="bf16", device="x1", device_files=[path])
+    mixed = fl.classify(m=128, dtype="bf16", device="x1", device_files=[path], allow_mixed=True).shapes[0]
+    assert "mixed" in [note.code for note in mixed.analysis.notes]
+    path.write_text(SPARSE.format(figures='[{ value = "400 TFLOPS", sparse = true }, "200 TFLOPS"]'))
+    dense = fl.classify(m=128, dtype="bf16", device="x1", device_files=[path]).shapes[0].analysis
+    assert dense.pipes[0].peak.value == 200e12
+
+
+@pytest.mark.parametrize("operation", sorted(shapes.OPERATIONS))
+def test_a_time_goes_with_every_operation(operation):
+    from .test_shape_costs import ARRAY_CASES
+
+    sizes = {k: v for k, v in ARRAY_CASES[operation].items() if not hasattr(v, "shape")} | {
+        k: int(v.reshape(-1)[0]) for k, v in ARRAY_CASES[operation].items() if hasattr(v, "shape")
+    }
+    cost = shapes.shape_cost(operation, **sizes, dtype="bf16")
+    found = fl.classify(operation=operation, sizes=sizes, dtype="bf16", device="h100", latency_us=1e6).rows[0]
+    rates = found.to_dict()["achieved"]
+    assert rates["hbm"] == pytest.approx(float(cost.bytes()))
+    work = next(iter(cost.work.values()), None)
+    if work is not None:
+        assert next(value for pipe, value in rates.items() if pipe != "hbm") == pytest.approx(float(work[0]))
+
+
+def test_the_logits_recompute_to_908_tflops_from_their_shape_and_time():
+    sizes = {"q_len": 4096, "kv_len": 8192, "heads": 32, "head_dim": 128}
+    found = fl.classify(operation="mqa-logits", sizes=sizes, dtype="fp8", latency_us=302.6).rows[0]
+    assert found.calibration.flop_per_s / 1e12 == pytest.approx(908.4, abs=0.1)
+
+
+def test_a_formula_takes_a_time():
+    cost = formula_cost("x*y + z", "4096x14336", "bf16")
+    found = fl.classify(cost=cost, device="h100-sxm", latency_us=150).rows[0].to_dict()
+    assert found["bound"] == "memory"
+    assert found["achieved"] == {
+        "vector": pytest.approx(2 * 4096 * 14336 / 150e-6),
+        "hbm": pytest.approx(4 * 2 * 4096 * 14336 / 150e-6),
+    }
+
+
+def test_integer_work_without_a_known_peak_leaves_the_compute_side_open():
+    found = fl.classify(operation="elementwise", sizes={"elements": 10**6}, dtype="i32", device="h100").shapes[0]
+    answer = found.to_dict()
+    assert answer["bound"] is None and answer["shape"]["flop"] == 10**6
+    assert answer["shape"]["memory_time_s"] == answer["shape"]["bound_time_s"] == pytest.approx(8e6 / 3.35e12, rel=0.01)
+    assert "compute-unknown" in answer["notes"]
+
+
+def test_without_kernels_of_its_size_an_estimate_rests_on_all_of_its_kind():
+    found = fl.classify(m=128).shapes[0].estimate
+    alike = [e for e in efficiencies() if (e.device, e.operation, e.dtype) == ("ascend-950dt", "gemm", "fp8")]
+    assert not found.comparable and found.efficiency.samples == sum(e.samples for e in alike)
+    assert found.efficiency.low == min(e.low for e in alike) and found.efficiency.high == max(e.high for e in alike)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"table": "course", "m": 4}, "table brings its own"),
+        ({"csv": "x.csv", "tflops": 4}, "csv brings its own"),
+        ({"csv": "x.csv", "table": "course"}, "csv and table contradict"),
+        ({"m": [1, 2], "latency_us": 5}, "m is an array"),
+        ({"m": [1, 2], "n": [1, 2, 3]}, "m 2, n 3"),
+        ({"m": 4, "latency_us": np.array([1.0, 2.0])}, "latency_us must be one number"),
+        ({"m": 4, "latency_us": "5"}, "latency_us must be one number"),
+        ({"tflops": True}, "tflops must be one number"),
+        ({"n": 128}, "give --m"),
+    ],
+)
+def test_contradictions_and_wrong_kinds_of_argument_are_named(arguments, complaint):
+    with pytest.raises(FuselineError, match=complaint):
+        fl.classify(**arguments)
+
+
+def test_lists_are_arrays_of_sizes():
+    found = fl.classify(m=[1, 4096]).shapes[0].analysis
+    assert found.bounds.tolist() == ["memory", "compute"]
+
+
+def test_a_time_near_an_assumed_floor_says_that_the_floor_is_assumed():
+    found = fl.classify(tflops=861, gbps=186, latency_us=7.9).rows[0]
+    assert found.bound == "latency" and "near-assumed-floor" in [note.code for note in found.notes]

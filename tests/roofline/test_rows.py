@@ -119,3 +119,54 @@ def test_any_text_is_rows_errors_or_a_clear_refusal(text):
 def test_any_cells_give_a_row_or_a_named_error(cells):
     rows, errors = rows_from_text(f"{HEADER}\n{','.join(cells)}\n", "rows.csv")
     assert len(rows) + len(errors) <= 1
+
+
+def test_a_row_is_costed_as_the_operation_that_it_names(tmp_path):
+    header = "name,operation,device,dtype,m,n,k,rows,columns,q_len,kv_len,heads,batch,latency_us,tflops,gbps"
+    path = written(
+        tmp_path,
+        f"{header}\n"
+        "s,softmax,h100,bf16,,,,4096,8192,,,,,100,,\n"
+        "d,attention_decode,h100,bf16,,,,,,,8192,64,16,500,,\n"
+        "g,gemm,h100,bf16,128,128,128,,,,,,,100,,\n"
+        "x,softmax,h100,bf16,4096,8192,4,,,,,,,100,,\n"
+        "y,frobnicate,h100,bf16,4096,8192,4,,,,,,,100,5,5\n",
+    )
+    found = classify(csv=path)
+    softmax, decode, _ = (row.to_dict() for row in found.rows)
+    assert softmax["achieved"] == {
+        "vector": pytest.approx(5 * 4096 * 8192 / 100e-6),
+        "hbm": pytest.approx(2 * 2 * 4096 * 8192 / 100e-6),
+    }
+    assert decode["achieved"]["matrix"] == pytest.approx(2 * 16 * 64 * 8192 * 2 * 128 / 500e-6)
+    assert [(error.name, error.line) for error in found.errors] == [("x", 5), ("y", 6)]
+    assert "softmax has no size 'm'" in found.errors[0].message and "frobnicate" in found.errors[1].message
+
+
+@pytest.mark.parametrize(
+    "bad", ['"bad,ascend-950dt,fp8,,,,,861,186', 'bad,"asc"end,fp8,,,,,861,186', '"b"ad",950dt,fp8,,,,,1,2']
+)
+def test_a_bad_quote_costs_its_own_line_only(tmp_path, bad):
+    good = "good,ascend-950dt,fp8,,,,,861,186"
+    quoted = '"also, good",ascend-950dt,fp8,,,,,861,186'
+    found = classify(csv=written(tmp_path, f"{HEADER}\n{good}\n{bad}\n{quoted}\n" + f"{good}\n" * 30))
+    assert [row.row.name for row in found.rows] == ["good", "also, good"] + ["good"] * 30
+    assert [error.line for error in found.errors] == [3]
+
+
+def test_a_quoted_cell_may_hold_a_line_break(tmp_path):
+    found = classify(csv=written(tmp_path, f'{HEADER}\n"two\nlines",950dt,fp8,,,,,861,186\nbad,950dt,fp8,,,,,0,1\n'))
+    assert found.rows[0].row.name == "two\nlines" and found.errors[0].line == 4
+
+
+def test_a_row_that_cannot_be_judged_is_named(tmp_path):
+    text = f"{HEADER},fix_gbps\nnone,,fp8,,,,,861,186,\nlacks,a100-80gb,fp8,,,,,100,186,\npipe,h100,fp8,,,,,100,186,5\n"
+    found = classify(csv=written(tmp_path, text))
+    assert [error.name for error in found.errors] == ["none", "lacks", "pipe"]
+    assert "no device" in found.errors[0].message and "does not do fp8" in found.errors[1].message
+    assert "no pipe 'fix'" in found.errors[2].message
+    assert classify(csv=written(tmp_path, f"{HEADER}\n")).errors[0].message == "only a header, no rows"
+
+
+def test_a_table_over_another_machine_has_no_verdicts():
+    assert {row["bound"] for row in classify(table="ascend", device="h100").to_dict()["rows"]} == {None}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fuseline.api.roofline import chosen_rule
 from fuseline.errors import UnitError, UnknownNameError
-from fuseline.roofline.rules import BookRule, NsightRule, Reading, rule_named
+from fuseline.roofline.rules import UNDETERMINED, BookRule, NsightRule, Reading, rule_named
 
 ratio = st.floats(0, 1.2, allow_nan=False)
 
@@ -65,9 +65,15 @@ def test_a_saturated_third_pipe_is_the_bound_unless_a_main_side_is():
 
 
 def test_a_missing_side_is_never_taken_for_an_idle_one():
-    assert BookRule().judge(Reading(0.95, None)).bound == "neither"
-    assert BookRule().judge(Reading(None, 0.95)).bound == "neither"
-    assert NsightRule().judge(Reading(0.95, None)).bound == "neither"
+    for rule in (BookRule(), NsightRule()):
+        assert rule.judge(Reading(0.95, None)).bound == rule.judge(Reading(None, 0.95)).bound == UNDETERMINED
+        verdict = rule.judge(Reading(0.5, None))
+        assert [(note.code, note.values["side"]) for note in verdict.notes] == [("side-missing", "memory")]
+
+
+def test_a_launch_floor_that_is_assumed_is_called_so():
+    verdict = BookRule().judge(Reading(0.9, 0.1, time_s=5e-6, launch_floor_s=4e-6, floor_assumed=True))
+    assert verdict.bound == "latency" and verdict.notes[0].code == "near-assumed-floor"
 
 
 def test_thresholds_can_be_changed_within_reason():

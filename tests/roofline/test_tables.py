@@ -6,6 +6,7 @@ from fuseline.api.roofline import classify
 from fuseline.errors import UnknownNameError
 from fuseline.machine import device
 from fuseline.roofline.audit import IMPLIED_ROWS
+from fuseline.roofline.rules import UNDETERMINED
 from fuseline.roofline.tables import COURSE_ROWS, bundled_rows, course_bounds
 
 
@@ -124,7 +125,7 @@ def test_each_row_is_read_over_its_own_machine(deepgemm):
     unnamed = [found for found in deepgemm.rows if found.device is None]
     assert len(unnamed) == 8
     for found in unnamed:
-        assert found.bound == "neither" and not found.to_dict()["ratios"]
+        assert found.bound == UNDETERMINED and not found.to_dict()["ratios"]
         assert any(note.code == "refused" for note in found.notes)
 
 
@@ -133,9 +134,39 @@ def test_agreement_is_counted_over_the_rows_that_say_something(ascend, deepgemm)
         stated = [found for found in table.rows if found.row.says]
         agreeing = sum(found.row.says == found.bound for found in stated)
         assert table.agreeing == agreeing
-        assert table.disagreeing == len(stated) - agreeing
+        open_ones = [found for found in stated if found.bound == UNDETERMINED]
+        assert table.undetermined == len(open_ones)
+        assert table.disagreeing == len(stated) - agreeing - len(open_ones)
         assert table.silent == len(table.rows) - len(stated)
-    assert (ascend.agreeing, ascend.disagreeing) == (6, 7)
+    assert (ascend.agreeing, ascend.disagreeing, ascend.undetermined) == (6, 7, 0)
+    assert (deepgemm.disagreeing, deepgemm.undetermined) == (0, 5)
+
+
+def test_a_row_with_one_rate_is_undetermined_and_names_the_missing_one(deepgemm):
+    found = row(deepgemm, "FlashMLA dense decode (memory) (h800)")
+    assert found.bound == UNDETERMINED and found.to_dict()["bound"] is None and found.agrees() is None
+    codes = [note.code for note in found.notes]
+    assert "source-differs" not in codes and {"side-missing", "side-saturated"} & set(codes)
+
+
+def test_scales_are_counted_as_each_table_stores_them(ascend, deepgemm):
+    # DeepGEMM on Hopper: 4 bytes for 1x128 of A and for 128x128 of B; the Ascend tables: 4 bytes for 32 of either.
+    found = row(deepgemm, "dense FP8 64x2112x7168 (2025-02-25)")
+    m, n, k = 64, 2112, 7168
+    lines = {line.convention: line.bytes for line in found.audit}
+    assert lines["inputs+scales"] == (m + n) * k + 4 * m * k / 128 + 4 * n * k / 128**2
+    m, n, k = 4096, 32768, 512
+    lines = {line.convention: line.bytes for line in row(ascend, "inference FP8 4096x32768x512").audit}
+    assert lines["inputs+scales"] == 1.125 * (m + n) * k
+    changed = {audit.group: audit.changed for audit in deepgemm.audits}
+    assert changed["dense FP8, h800"] == changed["grouped FP8, h800"] == ()
+
+
+def test_a_table_without_printed_byte_rates_gets_a_line_too(ascend, deepgemm):
+    silent = [audit for table in (ascend, deepgemm) for audit in table.audits if not audit.printed]
+    assert {"dense GEMM, four formats, ascend-950dt": 4, "FlashMLA, h800": 7}.items() <= {
+        audit.group: audit.rows for audit in silent
+    }.items()
 
 
 def test_figures_that_were_derived_are_marked(ascend, deepgemm):

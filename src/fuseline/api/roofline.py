@@ -5,20 +5,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fuseline import machine
 from fuseline.cost.operands import parse_operands
-from fuseline.cost.shapes import ShapeCost, shape_cost
-from fuseline.errors import FuselineError, ProvenanceError, UnitError, UnknownNameError
+from fuseline.cost.shapes import OPERATIONS, ShapeCost, operation_name, shape_cost
+from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError, UnknownNameError
 from fuseline.machine import Device, rate_unit
+from fuseline.roofline.arguments import check_kind, check_sources, one_number
 from fuseline.roofline.classify import Options, RowResult, classify_row
 from fuseline.roofline.efficiency import Estimate, estimate
 from fuseline.roofline.rows import (
-    COMPUTE,
     MEMORY,
     Row,
     RowError,
@@ -28,7 +31,7 @@ from fuseline.roofline.rows import (
     read_rows,
     with_achieved,
 )
-from fuseline.roofline.rules import BookRule, Note, Rule, rule_named
+from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, rule_named
 from fuseline.roofline.shape import ShapeAnalysis, analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
 from fuseline.units import Quantity, parse_rate
@@ -37,6 +40,7 @@ DEFAULT_DEVICE = "ascend-950dt"
 DEFAULT_DTYPE = "fp8"
 DEFAULT_N = 7168
 DEFAULT_K = 16384
+_PRODUCTS = ("gemm", "grouped-gemm", "batched-gemm")
 """What ``classify`` takes where only ``m`` is given: the shape and machine of the course."""
 
 DeviceFiles = Iterable[str | Path]
@@ -85,7 +89,7 @@ class ShapeResult:
             "arithmetic_intensity_inputs_flop_per_byte": _plain(found.intensity_inputs),
             "ridge_point_flop_per_byte": found.ridge,
             "near_ridge": _plain(found.near_ridge),
-            "bound_inputs": _plain(found.bounds_inputs),
+            "bound_inputs": _bound(found.bounds_inputs),
             "bound_time_s": _plain(found.bound_time_s),
             "memory_time_s": _plain(found.memory_time_s),
             "pipe_time_s": {pipe.pipe: _plain(pipe.time_s) for pipe in found.pipes},
@@ -105,7 +109,7 @@ class ShapeResult:
             "peak_source": {name: peak.source.to_dict() for name, peak in peaks.items()},
             "ratios": {},
             "source": "shape alone",
-            "bound": _plain(found.bounds),
+            "bound": _bound(found.bounds),
             "rule": "roofline",
             "source_says": None,
             "audit": [],
@@ -119,6 +123,11 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def _bound(bounds: Any) -> Any:
+    """Bounds for JSON: ``None`` where there is no verdict."""
+    return None if bounds.size and np.all(bounds == UNDETERMINED) else bounds.tolist()
+
+
 def _estimate_dict(found: Estimate) -> dict[str, Any]:
     known = found.efficiency
     return {
@@ -128,6 +137,7 @@ def _estimate_dict(found: Estimate) -> dict[str, Any]:
         "efficiency": known.median,
         "samples": known.samples,
         "basis": known.basis,
+        "comparable": found.comparable,
     }
 
 
@@ -164,7 +174,12 @@ class Classification:
             "rule": {"name": self.rule.name, "thresholds": self.rule.thresholds()},
             "rows": rows,
             "agreement": {
-                table.name: {"agree": table.agreeing, "disagree": table.disagreeing, "silent": table.silent}
+                table.name: {
+                    "agree": table.agreeing,
+                    "disagree": table.disagreeing,
+                    "silent": table.silent,
+                    "undetermined": table.undetermined,
+                }
                 for table in self.tables
             },
             "audit": [
@@ -175,6 +190,8 @@ class Classification:
                     "explained_by": list(found.explained_by),
                     "printed_over_inputs": list(found.over_inputs),
                     "bound_changes_with_output": list(found.changed),
+                    "rows_with_printed_bytes_per_s": found.printed,
+                    "scales": found.scales or None,
                 }
                 for table in self.tables
                 for found in table.audits
@@ -244,14 +261,23 @@ def classify(
     ``ProvenanceError`` where no ratio may be formed.
     """
     chosen = rule_named(rule)
+    check_kind(peaks)
+    check_sources(
+        csv,
+        rows,
+        table,
+        cost,
+        size_given=any(v is not None for v in (m, n, k)) or bool(sizes),
+        rates_given=(any(value is not None for value in (latency_us, latency_s, tflops, gbps, waves)) or bool(pipes)),
+    )
     options = Options(chosen, peaks, allow_mixed)
     lookup = _Lookup(tuple(device_files))
     given = _resolve(device, lookup)
     size = dict(sizes or {}) | {key: value for key, value in (("m", m), ("n", n), ("k", k)) if value is not None}
     if latency_us is not None:
-        latency_s = latency_from_us(latency_us)
+        latency_s = latency_from_us(one_number("latency_us", latency_us))
     elif latency_s is not None:
-        latency_s = latency_from_us(latency_s * 1e6)
+        latency_s = latency_from_us(one_number("latency_s", latency_s) * 1e6)
     if csv is not None:
         found, errors = read_rows(csv, given.name if given else "", dtype or "")
         return _classify_rows(str(csv), found, errors, given, lookup, options)
@@ -266,11 +292,13 @@ def classify(
     if not measured:
         shape = cost if cost is not None else _shape(operation, size, dtype)
         return Classification(chosen, shapes=(_shape_result(name, shape, target, options),))
-    row = _single_row(name, target, dtype, operation, size, latency_s, waves)
+    row = _single_row(name, target, dtype, operation_name(operation), size, latency_s, waves, cost)
     owner = machine.device(measured_on, lookup.device_files).name if measured_on else target.name
     row = with_achieved(replace(row, device=owner), _given_rates(row, tflops, gbps, pipes))
     if row.cost() is None and not row.achieved:
-        raise UnitError("a latency needs a shape (m, n, k) or rates (tflops, gbps) beside it")
+        raise UnitError(
+            "a latency needs a shape (m, n, k, or all sizes of the operation) or rates (tflops, gbps) beside it"
+        )
     result = classify_row(row, target, owner, options)
     _refuse_empty(result)
     return Classification(chosen, (TableResult("row", (result,), ()),))
@@ -343,11 +371,19 @@ def _overview(given: Device | None, lookup: _Lookup, options: Options) -> Classi
 def _shape(operation: str, size: Mapping[str, Any], dtype: str | None) -> ShapeCost:
     """The cost of the shape asked for; a product completes what is missing with the course's sizes."""
     filled = dict(size)
-    if operation.replace("_", "-") in ("gemm", "grouped-gemm", "batched-gemm"):
+    if operation_name(operation) in _PRODUCTS:
         filled = {"n": DEFAULT_N, "k": DEFAULT_K} | filled
+        if "m" not in filled:
+            raise ShapeError(f"{operation} needs m, its rows: give --m (m=… in Python)")
     if "dtype" not in filled and (dtype or operation == "gemm"):
         filled["dtype"] = dtype or DEFAULT_DTYPE
     return shape_cost(operation, **filled)
+
+
+def _default_dtype(operation: str) -> str:
+    """What ``operation`` computes in where nobody says: fp8 for products as in the course, else its own default."""
+    default = inspect.signature(OPERATIONS[operation]).parameters["dtype"].default
+    return DEFAULT_DTYPE if operation == "gemm" else str(default)
 
 
 def _shape_result(name: str, cost: ShapeCost, target: Device, options: Options) -> ShapeResult:
@@ -369,26 +405,32 @@ def _single_row(
     size: Mapping[str, Any],
     latency_s: float | None,
     waves: float | None,
+    cost: ShapeCost | None,
 ) -> Row:
     """The row that the arguments describe, without rates."""
-    for key, value in size.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    filled = {key: value for key, value in size.items() if key != "dtype"}
+    for key, value in filled.items():
+        if isinstance(value, (list, tuple, np.ndarray)):
+            raise UnitError(f"{key} is an array of sizes, but a rate or a latency belongs to one shape")
+        if not isinstance(value, (str, bool)) and (not isinstance(value, (int, np.integer)) or value < 1):
             raise UnitError(f"{key} must be a positive whole number, not {value!r}")
-    types = parse_operands(dtype or DEFAULT_DTYPE)
+    types = parse_operands(dtype or size.get("dtype") or (cost.dtype if cost else _default_dtype(operation)))
     if waves is not None:
-        positive(waves, "waves", "waves")
-    filled = dict(size)
-    if filled and set(filled) <= {"m", "n", "k", "groups", "batch"}:
+        positive(one_number("waves", waves), "waves", "waves")
+    if filled and operation in _PRODUCTS:
         filled = {"n": DEFAULT_N, "k": DEFAULT_K} | filled
     order = ("groups", "batch", "m", "n", "k")
     filled = {key: filled[key] for key in (*order, *filled) if key in filled}
-    label = name or "x".join(str(value) for value in filled.values()) or "measured"
+    label = name or "x".join(str(value) for value in filled.values()) or ("formula" if cost else "measured")
+    if not name and filled and operation not in _PRODUCTS:
+        label = f"{operation} {label}"
     return Row(
         name=label,
         device=target.name,
         dtype=types.compute,
-        operation=operation,
+        operation="formula" if cost is not None else operation,
         operands=str(types),
+        given_cost=cost,
         sizes=filled,
         latency_s=latency_s,
         waves=waves,
@@ -401,9 +443,10 @@ def _given_rates(
 ) -> dict[str, Quantity]:
     achieved: dict[str, Quantity] = {}
     if tflops is not None:
-        achieved[COMPUTE] = rate_of(COMPUTE, float(tflops), 1e12, rate_unit(row.dtype), row)
+        unit = rate_unit(row.compute_dtype)
+        achieved[row.compute_key] = rate_of(row.compute_key, one_number("tflops", tflops), 1e12, unit, row)
     if gbps is not None:
-        achieved[MEMORY] = rate_of(MEMORY, float(gbps), 1e9, "B/s", row)
+        achieved[MEMORY] = rate_of(MEMORY, one_number("gbps", gbps), 1e9, "B/s", row)
     for pipe, rate in (pipes or {}).items():
         if isinstance(rate, Quantity):
             achieved[pipe] = rate
@@ -429,12 +472,15 @@ def _classify_rows(
     bundled = name in TABLES
     for row in rows:
         lookup.find(row.device)
-        if row.device in lookup.failed and not bundled:
+        if not row.device and not bundled:
+            errors.append(RowError(row.line, row.name, "no device: give a device column, or --device for all rows"))
+        elif row.device in lookup.failed and not bundled:
             errors.append(RowError(row.line, row.name, lookup.failed[row.device]))
         else:
             kept.append(row)
     if given is None:
         table = classify_table(name, tuple(kept), lookup.known, options)
+        errors += [] if bundled else _unread(table.rows)
         return Classification(options.rule, (table,), errors=tuple(errors))
     results = []
     for row in kept:
@@ -443,7 +489,13 @@ def _classify_rows(
             results.append(classify_row(row, given, owner.name if owner else row.device, options))
         except FuselineError as error:
             errors.append(RowError(row.line, row.name, str(error)))
+    errors += [] if bundled else _unread(results)
     return Classification(options.rule, (TableResult(name, tuple(results), ()),), errors=tuple(errors))
+
+
+def _unread(rows: Iterable[RowResult]) -> list[RowError]:
+    """Rows with a rate that the machine has no peak for, or without one ratio: named with the reason."""
+    return [RowError(row.row.line, row.row.name, row.unread) for row in rows if row.unread]
 
 
 __all__ = [

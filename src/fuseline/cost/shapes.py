@@ -27,26 +27,40 @@ CONVENTIONS = ("inputs", "inputs+output", "inputs+scales", "inputs+scales+output
 DEFAULT_CONVENTION = "inputs+output"
 """What is counted where nobody says otherwise."""
 
-SCALE_BYTES = 4
-SCALE_BLOCK = 32
-"""A float32 scale for every 32 elements: how DeepGEMM-Ascend's tables count the scales of FP8 and FP4 operands."""
+DEFAULT_SCALES = "block-32"
+SCALE_LAYOUTS: dict[str, tuple[float, float]] = {
+    "block-32": (4 / 32, 4 / 32),
+    "block-128": (4 / 128, 4 / (128 * 128)),
+    "packed-32": (1 / 32, 1 / 32),
+}
+"""Bytes of scales an element of the left and of the right operand, by layout.
+
+``block-32``: a float32 scale for every 32 elements (DeepGEMM-Ascend's tables). ``block-128``: float32 scales, one for
+1x128 elements on the left and one for 128x128 on the right (DeepGEMM on Hopper, its README). ``packed-32``: one byte
+(UE8M0) for every 32 elements (the OCP microscaling formats, DeepGEMM on Blackwell).
+"""
+
+VECTOR_OPERATIONS = frozenset({"norm", "softmax", "reduction", "copy", "elementwise", "formula"})
+"""Operations whose arithmetic, if any, runs on the vector pipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An operand or result: how many elements, their format, and whether it comes with block scales."""
+    """An operand or result: how many elements, their format, and the bytes of block scales an element."""
 
     name: str
     elements: Sizes
     dtype: str
     output: bool = False
-    scaled: bool = False
+    scale_bytes: float = 0.0
 
     def size_bytes(self, with_scales: bool = False) -> Sizes | float:
         """Bytes of the elements, with those of the scales where asked for and where there are any."""
-        bits = BITS[self.dtype] + (8 * SCALE_BYTES // SCALE_BLOCK if with_scales and self.scaled else 0)
-        total = self.elements * bits
-        return total // 8 if isinstance(total, int) and total % 8 == 0 else total / 8
+        total: Any = self.elements * BITS[self.dtype]
+        total = total // 8 if isinstance(total, int) and total % 8 == 0 else total / 8
+        if not with_scales or not self.scale_bytes:
+            return total  # type: ignore[no-any-return]
+        return total + self.elements * self.scale_bytes  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,12 @@ class ShapeCost:
     work: Mapping[str, tuple[Sizes, str]]
     tensors: tuple[Tensor, ...]
     dtype: str
+    layout: str = ""
+
+    @property
+    def scales(self) -> str:
+        """The layout of the operands' block scales; empty where they have none."""
+        return self.layout if any(tensor.scale_bytes for tensor in self.tensors) else ""
 
     @property
     def flop(self) -> Sizes:
@@ -89,7 +109,7 @@ class ShapeCost:
     @property
     def conventions(self) -> tuple[str, ...]:
         """The conventions that differ for this operation."""
-        return CONVENTIONS if any(tensor.scaled for tensor in self.tensors) else CONVENTIONS[:2]
+        return CONVENTIONS if any(tensor.scale_bytes for tensor in self.tensors) else CONVENTIONS[:2]
 
 
 def _sizes(least: int = 1, **given: Any) -> dict[str, Sizes]:
@@ -108,43 +128,61 @@ def _sizes(least: int = 1, **given: Any) -> dict[str, Sizes]:
         if not np.all(np.isfinite(sizes)) or np.any(sizes < least) or np.any(sizes != np.floor(sizes)):
             raise ShapeError(f"every {name} must be a whole number of at least {least}")
         checked[name] = sizes
+    arrays = {name: np.shape(size) for name, size in checked.items() if not isinstance(size, int)}
+    if len(arrays) < 2:
+        return checked
+    try:
+        np.broadcast_shapes(*arrays.values())
+    except ValueError as error:
+        listed = ", ".join(f"{name} {'x'.join(map(str, shape)) or 'one'}" for name, shape in arrays.items())
+        raise ShapeError(f"arrays of sizes must have one length; found {listed}") from error
     return checked
 
 
-def _vector_dtype(dtype: str) -> str:
+def vector_dtype(dtype: str) -> str:
     """The format in which elementwise arithmetic on ``dtype`` runs: floats of 16 bits and fewer are storage for f32."""
     return dtype if dtype in INTEGERS or BITS[dtype] >= 32 else "f32"
 
 
-def _scaled(dtype: str, types: OperandTypes) -> bool:
-    return types.scaled and BITS[dtype] <= 8 and dtype not in INTEGERS
+def _scales(types: OperandTypes, layout: str) -> tuple[float, float]:
+    """Bytes of scales an element of both operands: none for formats that come without."""
+    if layout not in SCALE_LAYOUTS:
+        raise UnknownNameError(f"unknown layout of scales {layout!r}; use one of {', '.join(SCALE_LAYOUTS)}")
+    left, right = (
+        each if BITS[dtype] <= 8 and dtype not in INTEGERS else 0.0
+        for dtype, each in zip((types.a, types.b), SCALE_LAYOUTS[layout], strict=True)
+    )
+    return left, right
 
 
-def gemm(m: Any, n: Any, k: Any, dtype: str = "bf16", batch: Any = 1) -> ShapeCost:
+def gemm(m: Any, n: Any, k: Any, dtype: str = "bf16", batch: Any = 1, scales: str = DEFAULT_SCALES) -> ShapeCost:
     """``D[m,n] = A[m,k] @ B[k,n]``, ``batch`` times with operands of its own each: 2·m·n·k FLOP a product."""
     size = _sizes(m=m, n=n, k=k, batch=batch)
-    return _product("gemm" if isinstance(batch, int) and batch == 1 else "batched-gemm", size, size["batch"], dtype)
+    name = "gemm" if isinstance(batch, int) and batch == 1 else "batched-gemm"
+    return _product(name, size, size["batch"], dtype, scales)
 
 
-def batched_gemm(batch: Any, m: Any, n: Any, k: Any, dtype: str = "bf16") -> ShapeCost:
+def batched_gemm(batch: Any, m: Any, n: Any, k: Any, dtype: str = "bf16", scales: str = DEFAULT_SCALES) -> ShapeCost:
     """``batch`` products ``A[m,k] @ B[k,n]`` with operands of their own."""
-    return _product("batched-gemm", size := _sizes(m=m, n=n, k=k, batch=batch), size["batch"], dtype)
+    return _product("batched-gemm", size := _sizes(m=m, n=n, k=k, batch=batch), size["batch"], dtype, scales)
 
 
-def grouped_gemm(groups: Any, m: Any, n: Any, k: Any, dtype: str = "bf16") -> ShapeCost:
+def grouped_gemm(groups: Any, m: Any, n: Any, k: Any, dtype: str = "bf16", scales: str = DEFAULT_SCALES) -> ShapeCost:
     """``groups`` experts, ``m`` rows each (the average where they differ), each with its own ``B[k,n]``."""
-    return _product("grouped-gemm", size := _sizes(m=m, n=n, k=k, groups=groups), size["groups"], dtype)
+    return _product("grouped-gemm", size := _sizes(m=m, n=n, k=k, groups=groups), size["groups"], dtype, scales)
 
 
-def _product(operation: str, size: dict[str, Sizes], count: Sizes, dtype: str) -> ShapeCost:
+def _product(operation: str, size: dict[str, Sizes], count: Sizes, dtype: str, scales: str) -> ShapeCost:
     types = parse_operands(dtype)
+    left, right = _scales(types, scales)
     m, n, k = size["m"], size["n"], size["k"]
     tensors = (
-        Tensor("A", count * m * k, types.a, scaled=_scaled(types.a, types)),
-        Tensor("B", count * k * n, types.b, scaled=_scaled(types.b, types)),
+        Tensor("A", count * m * k, types.a, scale_bytes=left),
+        Tensor("B", count * k * n, types.b, scale_bytes=right),
         Tensor("D", count * m * n, types.out, output=True),
     )
-    return ShapeCost(operation, size, {"matrix": (2 * count * m * n * k, types.compute)}, tensors, str(types))
+    work = {"matrix": (2 * count * m * n * k, types.compute)}
+    return ShapeCost(operation, size, work, tensors, str(types), scales)
 
 
 def attention(
@@ -301,6 +339,7 @@ def moe_ffn(
     topk: Any,
     shared: Any = 0,
     dtype: str = "fp8xfp4->bf16",
+    scales: str = DEFAULT_SCALES,
 ) -> ShapeCost:
     """Gate, up and down products of a mixture of experts: 2·3·tokens·(topk + shared)·hidden·intermediate FLOP.
 
@@ -310,14 +349,15 @@ def moe_ffn(
     size = _sizes(tokens=tokens, hidden=hidden, intermediate=intermediate, experts=experts, topk=topk)
     size |= _sizes(0, shared=shared)
     types = parse_operands(dtype)
+    left, right = _scales(types, scales)
     one = size["hidden"] * size["intermediate"]
     active = size["tokens"] * (size["topk"] + size["shared"])
     tensors = (
-        Tensor("tokens", size["tokens"] * size["hidden"], types.a, scaled=_scaled(types.a, types)),
-        Tensor("weights", 3 * (size["experts"] + size["shared"]) * one, types.b, scaled=_scaled(types.b, types)),
+        Tensor("tokens", size["tokens"] * size["hidden"], types.a, scale_bytes=left),
+        Tensor("weights", 3 * (size["experts"] + size["shared"]) * one, types.b, scale_bytes=right),
         Tensor("result", size["tokens"] * size["hidden"], types.out, output=True),
     )
-    return ShapeCost("moe", size, {"matrix": (6 * active * one, types.compute)}, tensors, str(types))
+    return ShapeCost("moe", size, {"matrix": (6 * active * one, types.compute)}, tensors, str(types), scales)
 
 
 def norm(rows: Any, columns: Any, dtype: str = "bf16", kind: str = "rms") -> ShapeCost:
@@ -343,7 +383,7 @@ def _rowwise(operation: str, size: dict[str, Sizes], per_element: int, dtype: st
     elements = size["rows"] * size["columns"]
     extra = () if weights is None else (Tensor("weights", weights, name),)
     tensors = (Tensor("x", elements, name), *extra, Tensor("y", elements, name, output=True))
-    return ShapeCost(operation, size, {"vector": (per_element * elements, _vector_dtype(name))}, tensors, name)
+    return ShapeCost(operation, size, {"vector": (per_element * elements, vector_dtype(name))}, tensors, name)
 
 
 def reduction(elements: Any, results: Any = 1, dtype: str = "f32") -> ShapeCost:
@@ -351,7 +391,7 @@ def reduction(elements: Any, results: Any = 1, dtype: str = "f32") -> ShapeCost:
     size = _sizes(elements=elements, results=results)
     name = canonical_dtype(dtype)
     tensors = (Tensor("x", size["elements"], name), Tensor("y", size["results"], name, output=True))
-    return ShapeCost("reduction", size, {"vector": (size["elements"], _vector_dtype(name))}, tensors, name)
+    return ShapeCost("reduction", size, {"vector": (size["elements"], vector_dtype(name))}, tensors, name)
 
 
 def copy(elements: Any, dtype: str = "f32") -> ShapeCost:
@@ -370,7 +410,7 @@ def elementwise(elements: Any, operations: int = 1, inputs: int = 1, outputs: in
     size = _sizes(elements=elements)
     counts = _sizes(0, operations=operations, inputs=inputs, outputs=outputs)
     name = canonical_dtype(dtype)
-    work = {"vector": (counts["operations"] * size["elements"], _vector_dtype(name))}
+    work = {"vector": (counts["operations"] * size["elements"], vector_dtype(name))}
     tensors = (
         Tensor("inputs", counts["inputs"] * size["elements"], name),
         Tensor("outputs", counts["outputs"] * size["elements"], name, output=True),
@@ -398,6 +438,22 @@ OPERATIONS: dict[str, Callable[..., ShapeCost]] = {
 """The rules by the name that people type."""
 
 
+def operation_name(operation: str) -> str:
+    """The name of an operation as ``OPERATIONS`` spells it; unknown names raise ``UnknownNameError``."""
+    name = operation.strip().lower().replace("_", "-")
+    if name not in OPERATIONS:
+        close = nearest(operation, OPERATIONS)
+        hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(OPERATIONS)}"
+        raise UnknownNameError(f"unknown operation {operation!r}; {hint}")
+    return name
+
+
+def operation_sizes(operation: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sizes that ``operation`` needs, and all that it takes."""
+    needed, known = _parameters(OPERATIONS[operation_name(operation)])
+    return needed, tuple(name for name in known if name != "dtype")
+
+
 @cache
 def _parameters(rule: Callable[..., ShapeCost]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sizes that a rule needs, and all that it takes."""
@@ -410,11 +466,7 @@ def _parameters(rule: Callable[..., ShapeCost]) -> tuple[tuple[str, ...], tuple[
 
 def shape_cost(operation: str, **sizes: Any) -> ShapeCost:
     """The cost of ``operation`` at ``sizes``, the parameters of its rule; unknown names raise ``UnknownNameError``."""
-    rule = OPERATIONS.get(operation.replace("_", "-"))
-    if rule is None:
-        close = nearest(operation, OPERATIONS)
-        hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(OPERATIONS)}"
-        raise UnknownNameError(f"unknown operation {operation!r}; {hint}")
+    rule = OPERATIONS[operation_name(operation)]
     needed, known = _parameters(rule)
     for name in sizes:
         if name not in known:

@@ -25,11 +25,9 @@ def assumed_launch_latency(machine: str) -> Quantity:
 
 
 def _choose(quantities: Iterable[Quantity], kind: SourceKind | str | None) -> Quantity | None:
-    """The first quantity, or the first of ``kind``."""
-    for quantity in quantities:
-        if kind is None or quantity.source.kind == kind:
-            return quantity
-    return None
+    """The first quantity, or the first of ``kind``; a sparse one only where there is no dense one."""
+    fitting = [quantity for quantity in quantities if kind is None or quantity.source.kind == kind]
+    return next((quantity for quantity in fitting if not quantity.sparse), fitting[0] if fitting else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from fuseline.report.roofline_geometry import (
     roofs,
 )
 from fuseline.report.roofline_notes import bound_text
+from fuseline.roofline.rules import UNDETERMINED
 from fuseline.units import format_number
 
 _SAMPLE = (
@@ -46,6 +47,7 @@ _COLOURS = {
     "neither": "#c77700",
     "latency": "#a03fb0",
     "small-grid": "#6f4fc8",
+    UNDETERMINED: "#777777",
 }
 _PIPE_COLOUR = "#c02040"
 _ROOF_SHADES = ("#333333", "#8a5a2b", "#5a6b8a", "#7a7a3a")

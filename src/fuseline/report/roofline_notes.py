@@ -7,10 +7,10 @@ from typing import Any
 
 from fuseline.report.catalogue import text
 from fuseline.roofline.provenance import Objection
-from fuseline.roofline.rules import Note
+from fuseline.roofline.rules import UNDETERMINED, Note, Rule
 from fuseline.units import format_number, format_percent, format_rate, format_time
 
-BOUNDS = ("compute", "memory", "balanced", "neither", "latency", "small-grid")
+BOUNDS = ("compute", "memory", "balanced", "neither", "latency", "small-grid", UNDETERMINED)
 
 _CONVENTIONS = {
     "inputs": "inputs",
@@ -27,8 +27,10 @@ def bound_text(bound: str, lang: str) -> str:
     return text("roofline.bound.pipe", lang, pipe=bound)
 
 
-def bound_explained(bound: str, lang: str) -> str:
-    """What a bound means and what helps."""
+def bound_explained(bound: str, lang: str, rule: Rule | None = None) -> str:
+    """What a bound means under ``rule`` (the book's where none is given) and what helps."""
+    if rule is not None and rule.name == "nsight" and bound in BOUNDS and bound not in ("neither", UNDETERMINED):
+        return text(f"roofline.bound.nsight_{bound}", lang)
     if bound in BOUNDS:
         return text(f"roofline.bound.explain_{bound}", lang)
     return text("roofline.bound.explain_pipe", lang, pipe=bound)
@@ -81,6 +83,7 @@ _FORMATS: dict[str, Callable[[Any, str], str]] = {
     "bound": bound_text,
     "says": bound_text,
     "kind": kind_text,
+    "wanted": kind_text,
     "convention": convention_text,
 }
 
@@ -93,6 +96,8 @@ def note_text(note: Note, lang: str) -> str:
     if code == "side-saturated":
         code = code if values["other_ratio"] is not None else "side-saturated-alone"
         values["side"], values["other"] = (_side(values[key], lang) for key in ("side", "other"))
+    if code == "side-missing":
+        values["side"] = _side(values["side"], lang)
     if code == "source-differs":
         values["text"] = f" ({values['text']})" if values["text"] else ""
     if code == "rate-not-reproduced":

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fuseline.api.roofline import Classification, ShapeResult
+from fuseline.machine import rate_unit
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.roofline_audit import print_audits, print_calibration, print_row_audit
 from fuseline.report.roofline_notes import (
     bound_explained,
     bound_text,
-    convention_text,
     kind_text,
     note_text,
     shape_explained,
 )
-from fuseline.report.wrapping import NO_BREAK_SPACE, wrap
-from fuseline.roofline.audit import IMPLIED_ROWS, TableAudit
+from fuseline.report.roofline_prose import heading, say, some
 from fuseline.roofline.classify import RowResult
+from fuseline.roofline.rules import IMPOSSIBLE_RATIO, Note
 from fuseline.roofline.tables import TableResult, course_bounds
 from fuseline.units import (
     Quantity,
@@ -26,7 +26,6 @@ from fuseline.units import (
     format_number,
     format_percent,
     format_quantity,
-    format_rate,
     format_si,
     format_time,
 )
@@ -47,8 +46,8 @@ _STYLES = {
     "latency": "magenta",
     "small-grid": "magenta",
 }
-_MANY = 3
 _ALIKE = 2
+_NAME_WIDTH = 16
 
 
 def print_classification(found: Classification, console: Console, lang: str | None = None) -> None:
@@ -62,41 +61,41 @@ def print_classification(found: Classification, console: Console, lang: str | No
     for shape in found.shapes:
         _print_shape(shape, console, language)
     if found.errors:
-        _heading("errors", console, language)
+        heading("errors", console, language)
         for error in found.errors:
             name = f" ({error.name})" if error.name else ""
-            _say(console, text("roofline.bad_row", language, line=error.line or "–", name=name, message=error.message))
-        _say(console, text("roofline.bad_rows", language, count=len(found.errors)))
+            say(console, text("roofline.bad_row", language, line=error.line or "–", name=name, message=error.message))
+        say(console, text("roofline.bad_rows", language, count=len(found.errors)))
     _print_cautions(console, language)
 
 
 def _print_overview(found: Classification, console: Console, lang: str) -> None:
     """The answer to a call without arguments: calibration, the six shapes, their sources, and what to do next."""
-    _say(console, text("roofline.title_overview", lang), style="bold")
+    say(console, text("roofline.title_overview", lang), style="bold")
     rows = found.tables[0].rows
-    _heading("calibration", console, lang)
+    heading("calibration", console, lang)
     for row in rows:
-        _print_calibration(row, console, lang)
-    _heading("six", console, lang)
+        print_calibration(row, console, lang)
+    heading("six", console, lang)
     console.print(_rows_table(rows, console.width, lang))
     _print_peaks(rows, console, lang)
-    _say(console, _rule_text(found, rows, lang))
-    _heading("sources", console, lang)
+    say(console, _rule_text(found, rows, lang))
+    heading("sources", console, lang)
     for row in rows:
         says = f" {text('roofline.column.says', lang)}: {bound_text(row.row.says, lang)}" if row.row.says else ""
         quoted = f" ({row.row.says_text})" if row.row.says_text else ""
         rates = ", ".join(_rate_of(row, side) for side in ("compute", "memory"))
-        _say(console, f"{row.row.name}: {rates}. {row.row.source}.{says}{quoted}")
+        say(console, f"{row.row.name}: {rates}. {row.row.source}.{says}{quoted}")
     if rows[0].device is not None:
         bounds = course_bounds([row.row for row in rows], rows[0].device)
         listed = text("roofline.separator", lang).join(bound_text(bound, lang) for bound in bounds)
-        _say(console, text("roofline.course_reads", lang, list=listed))
-    _say(console, _agreement(found.tables[0], lang))
-    _print_audits(found.tables[0], console, lang)
+        say(console, text("roofline.course_reads", lang, list=listed))
+    say(console, _agreement(found.tables[0], lang))
+    print_audits(found.tables[0], console, lang)
     _print_remarks(rows, console, lang)
-    _heading("next", console, lang)
+    heading("next", console, lang)
     for key in ("table", "shape", "csv", "chart"):
-        _say(console, text(f"roofline.next.{key}", lang))
+        say(console, text(f"roofline.next.{key}", lang))
     _print_cautions(console, lang)
 
 
@@ -107,20 +106,20 @@ def _print_table(table: TableResult, found: Classification, console: Console, la
         title = text("roofline.title_row", lang, name=row.row.name, device=device)
     else:
         title = text("roofline.title_table", lang, name=table.name, count=len(table.rows))
-    _say(console, title, style="bold")
+    say(console, title, style="bold")
     if not table.rows:
         return
     console.print(_rows_table(table.rows, console.width, lang))
     _print_peaks(table.rows, console, lang)
     if table.name == "row":
-        _say(console, bound_explained(table.rows[0].bound, lang))
-    _say(console, _rule_text(found, table.rows, lang))
+        say(console, bound_explained(table.rows[0].bound, lang, found.rule))
+    say(console, _rule_text(found, table.rows, lang))
     if any(row.row.says for row in table.rows):
-        _say(console, _agreement(table, lang))
+        say(console, _agreement(table, lang))
     if table.name == "row":
-        _print_calibration(table.rows[0], console, lang)
-        _print_row_audit(table.rows[0], console, lang)
-    _print_audits(table, console, lang)
+        print_calibration(table.rows[0], console, lang)
+        print_row_audit(table.rows[0], console, lang)
+    print_audits(table, console, lang)
     _print_remarks(table.rows, console, lang)
 
 
@@ -133,19 +132,21 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
     others = any(pipe.side == "third" for row in rows for pipe in row.pipes)
     devices = len({row.row.device for row in rows}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(text("roofline.column.name", lang), overflow="fold", ratio=None)
+    table.add_column(text("roofline.column.name", lang), overflow="fold", min_width=_NAME_WIDTH)
     if devices and wide:
-        table.add_column(text("roofline.column.device", lang), overflow="fold")
+        table.add_column(text("roofline.column.device", lang), no_wrap=True)
     for side in ("compute", "memory"):
         if wide:
             table.add_column(text(f"roofline.column.{side}_rate", lang), justify="right", no_wrap=True)
         table.add_column(text(f"roofline.column.{side}", lang), no_wrap=True)
     if others and wide:
         table.add_column(text("roofline.column.other", lang), overflow="fold")
-    table.add_column(text("roofline.column.bound", lang))
+    verdicts = [bound_text(row.bound, lang) for row in rows]
+    table.add_column(text("roofline.column.bound", lang), no_wrap=True, min_width=_widest(verdicts))
     says = any(row.row.says for row in rows)
     if says:
-        table.add_column(text("roofline.column.says", lang))
+        said = [bound_text(row.row.says, lang) for row in rows if row.row.says]
+        table.add_column(text("roofline.column.says", lang), no_wrap=True, min_width=_widest(said))
     for row in rows:
         cells: list[Text | str] = [row.row.name]
         if devices and wide:
@@ -161,6 +162,13 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
             cells.append(bound_text(row.row.says, lang) if row.row.says else "–")
         table.add_row(*cells)
     return table
+
+
+def _widest(texts: Iterable[str]) -> int:
+    """Cells that the longest of ``texts`` takes on a terminal."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, texts), default=0)
 
 
 def _rate_of(row: RowResult, side: str) -> str:
@@ -181,7 +189,7 @@ def _bar(row: RowResult, side: str) -> Text:
     eighths = round(min(max(value, 0.0), 1.0) * BAR_CELLS * 8)
     full, rest = divmod(eighths, 8)
     bar = ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(BAR_CELLS)
-    mark = "!" if pipe.ratio.mixed or value > 1.02 else " "
+    mark = "!" if pipe.ratio.mixed or value > IMPOSSIBLE_RATIO else " "
     style = "blue" if side == "compute" else "green"
     return Text.assemble((bar, style), f"{format_percent(value):>7}{mark}")
 
@@ -210,7 +218,7 @@ def _print_peaks(rows: Iterable[RowResult], console: Console, lang: str) -> None
             text("roofline.peak", lang, pipe=label, value=str(peak), kind=kind_text(peak.source.kind, lang))
             for label, peak in peaks.items()
         ]
-        _say(console, text("roofline.peaks", lang, list=f"{device}: {text('roofline.separator', lang).join(parts)}"))
+        say(console, text("roofline.peaks", lang, list=f"{device}: {text('roofline.separator', lang).join(parts)}"))
 
 
 def _rule_text(found: Classification, rows: Iterable[RowResult], lang: str) -> str:
@@ -224,6 +232,7 @@ def _rule_text(found: Classification, rows: Iterable[RowResult], lang: str) -> s
 
 
 def _agreement(table: TableResult, lang: str) -> str:
+    apart = text("roofline.agreement_undetermined", lang, count=table.undetermined) if table.undetermined else ""
     return text(
         "roofline.agreement",
         lang,
@@ -232,110 +241,32 @@ def _agreement(table: TableResult, lang: str) -> str:
         agree=table.agreeing,
         disagree=table.disagreeing,
         silent=table.silent,
+        undetermined=apart,
     )
-
-
-def _print_calibration(row: RowResult, console: Console, lang: str) -> None:
-    """A row's arithmetic rate recomputed from its shape and time, for plain products and logits."""
-    found = row.calibration
-    kinds = {"gemm": "line", "mqa-logits": "mqa"}
-    kind = kinds.get(row.row.operation)
-    if found is None or found.printed_flop_per_s is None or found.over_printed is None or kind is None:
-        return
-    if kind == "mqa" and "prefill" not in row.row.name:
-        return
-    if found.reproduces:
-        verdict = text("roofline.calibration.same", lang)
-    else:
-        direction = text(f"roofline.calibration.{'above' if found.over_printed > 1 else 'below'}", lang)
-        percent = format_percent(abs(found.over_printed - 1), 0)
-        verdict = text("roofline.calibration.differs", lang, percent=percent, direction=direction)
-    values = {
-        "name": row.row.name,
-        "flop": format_si(found.flop, "FLOP"),
-        "time": format_time(found.latency_s),
-        "rate": format_number(found.flop_per_s / 1e12, 3) + " TFLOPS",
-        "printed": format_number(found.printed_flop_per_s / 1e12) + " TFLOPS",
-        "verdict": verdict,
-    }
-    if kind == "mqa":
-        q, k = row.row.sizes["m"], row.row.sizes["n"]
-        share = 1 - (q - 1) / (2 * k)
-        values |= {"q": str(q), "k": str(k), "share": format_percent(share)}
-    _say(console, text(f"roofline.calibration.{kind}", lang, **values))
-
-
-def _print_row_audit(row: RowResult, console: Console, lang: str) -> None:
-    if not row.audit:
-        return
-    _say(console, text("roofline.audit.heading_row", lang), style="bold")
-    for line in row.audit:
-        mark = text("roofline.audit.reproduces", lang) if line.reproduces else ""
-        values = {
-            "convention": convention_text(line.convention, lang),
-            "bytes": format_bytes(line.bytes),
-            "rate": format_rate(line.bytes_per_s),
-            "mark": mark,
-            "bound": bound_text(line.bound, lang),
-        }
-        _say(console, text("roofline.audit.line", lang, **values))
-
-
-def _print_audits(table: TableResult, console: Console, lang: str) -> None:
-    if not table.audits:
-        return
-    _heading("audit", console, lang)
-    for found in table.audits:
-        _say(console, _audit_text(found, lang))
-    _say(console, text("roofline.audit.conventions_note", lang))
-
-
-def _audit_text(found: TableAudit, lang: str) -> str:
-    low, high = (format_number(value, 3) for value in found.over_inputs)
-    values = {"group": found.group, "rows": found.rows, "range": low if low == high else f"{low}–{high}"}
-    if found.explained_by and found.explained_by[0] == IMPLIED_ROWS:
-        line = text("roofline.audit.implied", lang, **values)
-    elif found.explained_by:
-        names = " / ".join(convention_text(name, lang) for name in found.explained_by)
-        line = text("roofline.audit.explained", lang, conventions=names, **values)
-    elif found.rows == 1:
-        line = text("roofline.audit.unexplained_one", lang, **values)
-    else:
-        best = max(found.reproduced, key=lambda name: found.reproduced[name])
-        counts = {"convention": convention_text(best, lang), "count": found.reproduced[best], "rows": found.rows}
-        line = text("roofline.audit.unexplained", lang, best=text("roofline.audit.best", lang, **counts), **values)
-    if not found.changed:
-        return line
-    key = "no_output" if found.explained_by and not found.explained_by[0].endswith("output") else "changed"
-    return f"{line} {text(f'roofline.audit.{key}', lang, names=_some(list(found.changed), lang))}"
 
 
 def _print_remarks(rows: Iterable[RowResult], console: Console, lang: str) -> None:
     """Each distinct remark once, with the rows it is about; after a few that differ in figures only, just the rows."""
     rows = list(rows)
-    by_code: dict[str, dict[str, list[str]]] = {}
+    by_code: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in rows:
         for note in row.notes:
-            by_code.setdefault(note.code, {}).setdefault(note_text(note, lang), []).append(row.row.name)
+            by_code.setdefault(_reason(note), {}).setdefault(note_text(note, lang), []).append(row.row.name)
     if not by_code:
         return
-    _heading("remarks", console, lang)
+    heading("remarks", console, lang)
     for sentences in by_code.values():
         entries = list(sentences.items())
         for sentence, names in entries[:_ALIKE]:
-            _say(console, sentence if len(rows) == 1 else f"{_some(names, lang)}: {sentence}")
+            say(console, sentence if len(rows) == 1 else f"{some(names, lang)}: {sentence}")
         others = [name for _, names in entries[_ALIKE:] for name in names]
         if others:
-            _say(console, text("roofline.more_alike", lang, names=_some(others, lang)))
+            say(console, text("roofline.more_alike", lang, names=some(others, lang)))
 
 
-def _some(names: list[str], lang: str) -> str:
-    """The first few names and how many more there are."""
-    separator = text("roofline.separator", lang)
-    shown = separator.join(names[:_MANY])
-    if len(names) > _MANY:
-        shown += separator + text("roofline.rows_more", lang, count=len(names) - _MANY)
-    return shown
+def _reason(note: Note) -> tuple[str, str]:
+    """What a remark says apart from its figures: only remarks that are equal in this may stand for each other."""
+    return note.code, repr([(key, value) for key, value in note.values.items() if not isinstance(value, float)])
 
 
 def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
@@ -343,20 +274,22 @@ def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
 
     found = shape.analysis
     title = text("roofline.title_shape", lang, name=shape.name, dtype=found.cost.dtype, device=found.device.name)
-    _say(console, title, style="bold")
+    say(console, title, style="bold")
     if found.bounds.size != 1:
-        _say(console, _several(shape, lang))
+        say(console, _several(shape, lang))
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
+    layout = found.cost.scales
+    scales = text(f"roofline.shape.scales_{layout}", lang) if layout else ""
     for label, value in _shape_lines(shape, lang):
-        table.add_row(text(f"roofline.shape.{label}", lang), value)
+        table.add_row(text(f"roofline.shape.{label}", lang, scales=scales), value)
     console.print(table)
     if not found.near_ridge.all():
-        _say(console, shape_explained(found.bound, lang))
+        say(console, shape_explained(found.bound, lang))
     for note in found.notes:
-        _say(console, note_text(note, lang))
+        say(console, note_text(note, lang))
 
 
 def _several(shape: ShapeResult, lang: str) -> str:
@@ -375,6 +308,10 @@ def _shape_lines(shape: ShapeResult, lang: str) -> list[tuple[str, str]]:
     found = shape.analysis
     cost = found.cost
     lines: list[tuple[str, str]] = []
+    if not found.pipes:
+        for name, (amount, dtype) in cost.work.items():
+            flop = format_si(float(amount), rate_unit(dtype).removesuffix("/s"))
+            lines.append(("work", text("roofline.shape.work_unknown", lang, flop=flop, pipe=name, dtype=dtype)))
     for pipe in found.pipes:
         unit = "OP" if pipe.peak.unit == "OP/s" else "FLOP"
         value = text(
@@ -403,7 +340,7 @@ def _shape_lines(shape: ShapeResult, lang: str) -> list[tuple[str, str]]:
 def _ridge(shape: ShapeResult, lang: str) -> str:
     found = shape.analysis
     if found.ridge is None:
-        return text("roofline.shape.ridge_none", lang)
+        return text(f"roofline.shape.ridge_{'unknown' if found.cost.work else 'none'}", lang)
     peak = found.pipes[0].peak
     return text(
         "roofline.shape.ridge_value",
@@ -422,34 +359,20 @@ def _estimate(shape: ShapeResult, lang: str) -> str:
         return text("roofline.shape.estimate_none", lang)
     known = found.efficiency
     return text(
-        "roofline.shape.estimate_value",
+        f"roofline.shape.estimate_{'value' if found.comparable else 'pooled'}",
         lang,
         time=format_time(found.time_s, 3),
         shortest=format_time(found.shortest_s, 3),
         longest=format_time(found.longest_s, 3),
         efficiency=format_percent(known.median, 0),
+        low=format_percent(known.low, 0),
+        high=format_percent(known.high, 0),
         samples=known.samples,
         basis=known.basis,
     )
 
 
 def _print_cautions(console: Console, lang: str) -> None:
-    _heading("cautions", console, lang)
+    heading("cautions", console, lang)
     for key in ("ridge", "predict"):
-        _say(console, text(f"roofline.caution.{key}", lang))
-
-
-_UNITS = re.compile(r"(?<=\d) (?=%|[kMGTPmnµ]?(?:B/s|B|FLOPS|OPS|FLOP/B|FLOP|OP|s|TFLOPS)(?![A-Za-z]))")
-
-
-def _say(console: Console, sentence: str, style: str = "") -> None:
-    """Prints prose in lines of the console's width, no number torn from its unit."""
-    from rich.text import Text
-
-    for line in wrap(_UNITS.sub(NO_BREAK_SPACE, sentence), console.width) or [""]:
-        console.print(Text(line, style=style), soft_wrap=True)
-
-
-def _heading(key: str, console: Console, lang: str) -> None:
-    console.print()
-    _say(console, text(f"roofline.heading.{key}", lang), style="bold")
+        say(console, text(f"roofline.caution.{key}", lang))

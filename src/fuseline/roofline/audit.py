@@ -51,19 +51,24 @@ def effective_latency_s(row: Row, cost: ShapeCost | None) -> tuple[float | None,
     """The row's time, and whether it had to be derived from its work and its printed arithmetic rate."""
     if row.latency_s is not None:
         return row.latency_s, False
-    rate = row.achieved.get(COMPUTE)
-    if rate is None or cost is None:
+    rate = row.achieved.get(row.compute_key)
+    if rate is None or cost is None or not cost.work:
         return None, False
-    return float(cost.work["matrix"][0]) / rate.value, True
+    return main_work(cost) / rate.value, True
+
+
+def main_work(cost: ShapeCost) -> float:
+    """The work of the operation's main pipe; zero for a copy."""
+    return next((float(amount) for amount, _ in cost.work.values()), 0.0)
 
 
 def calibrate(row: Row, cost: ShapeCost | None) -> Calibration | None:
     """Recomputes the arithmetic rate of ``row``; ``None`` without a shape or a stated latency."""
-    if cost is None or row.latency_s is None:
+    if cost is None or row.latency_s is None or not cost.work:
         return None
-    flop = float(cost.work["matrix"][0])
+    flop = main_work(cost)
     rate = flop / row.latency_s
-    printed = row.achieved.get(COMPUTE)
+    printed = row.achieved.get(row.compute_key)
     if printed is None:
         return Calibration(flop, row.latency_s, rate, None, False)
     return Calibration(flop, row.latency_s, rate, printed.value, _close(rate, printed.value, 1e12, row.latency_s))
@@ -92,7 +97,7 @@ def _byte_counts(row: Row, cost: ShapeCost) -> list[tuple[str, float]]:
     counts = [(name, float(cost.bytes(name))) for name in cost.conventions]
     rate = row.achieved.get(COMPUTE)
     if cost.operation == "grouped-gemm" and rate is not None and row.latency_s is not None:
-        factor = rate.value * row.latency_s / float(cost.work["matrix"][0])
+        factor = rate.value * row.latency_s / main_work(cost)
         extra = [tensor for tensor in cost.tensors if tensor.name == "A"]
         added = (factor - 1) * sum(float(tensor.size_bytes(with_scales=True)) for tensor in extra)
         counts.append((IMPLIED_ROWS, float(cost.bytes("inputs+scales")) + added))
@@ -111,22 +116,26 @@ class TableAudit:
 
     ``reproduced`` counts rows by convention; ``explained_by`` lists the conventions that reproduce all of them, closest
     first; ``over_inputs`` is the range of printed bytes over A+B; ``changed`` names rows whose verdict differs with
-    the output counted.
+    the output counted. A table that prints no byte rate has nothing to reproduce: ``printed`` is 0 then. ``scales`` is
+    the layout of the block scales, empty where there are none.
     """
 
     group: str
     rows: int
     reproduced: dict[str, int]
     explained_by: tuple[str, ...]
-    over_inputs: tuple[float, float]
+    over_inputs: tuple[float, ...]
     changed: tuple[str, ...]
+    printed: int = 0
+    scales: str = ""
 
 
-def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, ...]]]) -> TableAudit | None:
-    """Summarises ``(row name, verdict as printed, audit lines)``; ``None`` where no row prints a byte rate."""
+def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, ...]]], scales: str = "") -> TableAudit:
+    """Summarises ``(row name, verdict as printed, audit lines)`` of a group of rows."""
+    entries = list(entries)
     usable = [e for e in entries if e[2] and e[2][0].over_printed is not None]
     if not usable:
-        return None
+        return TableAudit(group, len(entries), {}, (), (), ())
     counts: dict[str, int] = {}
     for _, _, lines in usable:
         for line in lines:
@@ -134,7 +143,16 @@ def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, .
     full = [name for name, count in counts.items() if count == len(usable)]
     ranges = [1 / line.over_printed for _, _, lines in usable for line in lines[:1] if line.over_printed]
     changed = tuple(name for name, bound, lines in usable if with_output(lines).bound != bound)
-    return TableAudit(group, len(usable), counts, _closest(full, usable), (min(ranges), max(ranges)), changed)
+    return TableAudit(
+        group,
+        len(usable),
+        counts,
+        _closest(full, usable),
+        (min(ranges), max(ranges)),
+        changed,
+        len(usable),
+        scales if any(len(lines) > 2 for _, _, lines in usable) else "",
+    )
 
 
 def with_output(lines: tuple[AuditLine, ...]) -> AuditLine:

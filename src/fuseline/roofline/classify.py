@@ -12,6 +12,7 @@ from typing import Any
 from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError
 from fuseline.machine.device import Device
+from fuseline.machine.dtypes import rate_unit
 from fuseline.roofline.audit import (
     IMPLIED_ROWS,
     AuditLine,
@@ -19,13 +20,15 @@ from fuseline.roofline.audit import (
     audit,
     calibrate,
     effective_latency_s,
+    main_work,
     with_output,
 )
 from fuseline.roofline.provenance import Objection, Ratio, divide, objections
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row, measured
-from fuseline.roofline.rules import IMPOSSIBLE_RATIO, BookRule, Note, Reading, Rule, Verdict
+from fuseline.roofline.rules import IMPOSSIBLE_RATIO, UNDETERMINED, BookRule, Note, Reading, Rule, Verdict
 from fuseline.units import Quantity, Source, SourceKind
 
+NO_MACHINE = Objection("no-device", "the row names no device")
 UNKNOWN_MACHINE = Objection("no-machine", "the source names no known machine")
 
 
@@ -74,8 +77,19 @@ class RowResult:
         return next((p.ratio.value for p in self.pipes if p.side == side and p.ratio is not None), None)
 
     def agrees(self) -> bool | None:
-        """Whether the source states the same bound; ``None`` where it states none."""
-        return None if not self.row.says else self.row.says == self.bound
+        """Whether the source states the same bound; ``None`` where it states none or the verdict is undetermined."""
+        return None if not self.row.says or self.bound == UNDETERMINED else self.row.says == self.bound
+
+    @property
+    def unread(self) -> str:
+        """Why a rate of the row could not be laid against the machine at all, or an empty string.
+
+        A figure that the machine lacks, or a row without one ratio.
+        """
+        absent = [p.refused for p in self.pipes if any(o.code == "no-peak" for o in p.objections)]
+        if self.pipes and all(p.ratio is None for p in self.pipes):
+            absent = [p.refused for p in self.pipes if p.refused]
+        return "; ".join(dict.fromkeys(absent))
 
     def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
         """The row for JSON: rates and peaks by pipe in SI base units, ratios, bound, source, audit and remarks."""
@@ -95,7 +109,7 @@ class RowResult:
             "mixed": [p.pipe for p in self.pipes if p.ratio is not None and p.ratio.mixed],
             "refused": {p.pipe: p.refused for p in self.pipes if p.refused},
             "source": self.row.source,
-            "bound": self.bound,
+            "bound": None if self.bound == UNDETERMINED else self.bound,
             "rule": self.rule.name,
             "thresholds": self.rule.thresholds(),
             "source_says": self.row.says or None,
@@ -112,7 +126,7 @@ def _audit_dict(line: AuditLine) -> dict[str, Any]:
         "bytes": line.bytes,
         "bytes_per_s": line.bytes_per_s,
         "reproduces_printed": line.reproduces,
-        "bound": line.bound,
+        "bound": None if line.bound == UNDETERMINED else line.bound,
     }
 
 
@@ -150,17 +164,21 @@ def classify_row(
     latency, derived_latency = effective_latency_s(row, cost)
     achieved, derived = _with_derived(row, owner, cost)
     pipes = tuple(_pipe_ratio(key, rate, row, device, options, key in derived) for key, rate in achieved.items())
-    verdict = _judge(pipes, row, device, latency, options.rule)
+    usable = None if derived_latency and _impossible(pipes) else latency
+    at_home = device is not None and owner == device.name  # a launch floor says nothing about another machine
+    reading = _reading(pipes, row, device if at_home else None, cost, usable)
+    verdict = options.rule.judge(reading)
+    one = _pipe_ratio(MEMORY, measured(1.0, "B/s", owner, row.source), row, device, options, False)
 
     def bound_with(bytes_per_s: float) -> str:
-        changed = dict(achieved) | {MEMORY: measured(bytes_per_s, "B/s", owner, row.source)}
-        others = tuple(_pipe_ratio(key, rate, row, device, options, False) for key, rate in changed.items())
-        return _judge(others, row, device, latency, options.rule).bound
+        # the ratio is linear in the rate: one division by the peak is enough for every convention
+        ratio = None if one.ratio is None else _possible(bytes_per_s * one.ratio.value)
+        return options.rule.judge(replace(reading, memory=ratio)).bound
 
     lines = audit(row, cost, bound_with)
     calibration = calibrate(row, cost)
     result = RowResult(row, device, pipes, verdict, options.rule, lines, calibration)
-    return replace(result, notes=_notes(result, derived, derived_latency))
+    return replace(result, notes=_notes(result, derived, derived_latency, options.peak_kind))
 
 
 def _owned(row: Row, owner: str) -> Row:
@@ -177,9 +195,10 @@ def _with_derived(row: Row, owner: str, cost: ShapeCost | None) -> tuple[dict[st
     if cost is None or latency is None:
         return achieved, frozenset()
     source = Source(SourceKind.DERIVED, "recomputed from shape and time", owner)
-    if COMPUTE not in achieved and "matrix" not in achieved:
-        unit = "OP/s" if row.dtype.startswith("i") else "FLOP/s"
-        achieved[COMPUTE] = Quantity(float(cost.work["matrix"][0]) / latency, unit, source, row.dtype)
+    key = row.compute_key
+    if cost.work and key not in achieved and "matrix" not in achieved:
+        dtype = row.compute_dtype
+        achieved[key] = Quantity(main_work(cost) / latency, rate_unit(dtype), source, dtype)
         added.add(COMPUTE)
     if MEMORY not in achieved:
         achieved[MEMORY] = Quantity(float(cost.bytes(DEFAULT_CONVENTION)) / latency, "B/s", source)
@@ -192,6 +211,8 @@ def _pipe_ratio(
 ) -> PipeRatio:
     """The ratio of one rate, or why there is none."""
     name, side = _locate(key, row, device)
+    if device is None and not row.device:
+        return PipeRatio(name, side, rate, None, None, (NO_MACHINE,), derived)
     if device is None:
         return PipeRatio(name, side, rate, None, None, (UNKNOWN_MACHINE,), derived)
     try:
@@ -230,7 +251,10 @@ def compute_pipe(device: Device | None, dtype: str) -> str:
 
 
 def _peak(name: str, rate: Quantity, row: Row, device: Device, kind: str | None) -> Quantity:
-    """The peak that ``rate`` is laid against; a kind that the machine lacks falls back to its preferred figure."""
+    """The peak that ``rate`` is laid against.
+
+    Where the machine lacks the kind asked for it is the preferred figure, and the row gets a remark that says so.
+    """
     if rate.unit == "B/s":
         memory = device.find_memory(name)
         if memory is not None:
@@ -250,22 +274,45 @@ def _third_dtype(name: str, row: Row) -> str:
     return row.dtype if name == "matrix" else "f32"
 
 
-def _judge(pipes: tuple[PipeRatio, ...], row: Row, device: Device | None, latency: float | None, rule: Rule) -> Verdict:
+def _possible(ratio: float) -> float | None:
+    """``ratio``, or ``None`` where it is impossible: no verdict may rest on an error of units or counts."""
+    return ratio if ratio <= IMPOSSIBLE_RATIO else None
+
+
+def _impossible(pipes: tuple[PipeRatio, ...]) -> bool:
+    return any(p.side == COMPUTE and p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO for p in pipes)
+
+
+def _reading(
+    pipes: tuple[PipeRatio, ...], row: Row, device: Device | None, cost: ShapeCost | None, latency: float | None
+) -> Reading:
+    """What the rule is given: only ratios that are possible; a shape without work uses none of the compute peak."""
     sides: dict[str, float] = {}
     third: dict[str, float] = {}
     for pipe in pipes:
-        if pipe.ratio is None:
+        if pipe.ratio is None or _possible(pipe.ratio.value) is None:
             continue
         if pipe.side == "third":
             third[pipe.pipe] = pipe.ratio.value
         else:
             sides[pipe.side] = max(pipe.ratio.value, sides.get(pipe.side, 0.0))
-    floor = device.launch_latency.value if device else None
-    reading = Reading(sides.get(COMPUTE), sides.get(MEMORY), third, latency, floor, row.waves)
-    return rule.judge(reading)
+    if cost is not None and not cost.work:
+        sides.setdefault(COMPUTE, 0.0)
+    floor = device.launch_latency if device else None
+    return Reading(
+        sides.get(COMPUTE),
+        sides.get(MEMORY),
+        third,
+        latency,
+        None if floor is None else floor.value,
+        row.waves,
+        floor is not None and floor.source.kind == SourceKind.ASSUMED,
+    )
 
 
-def _notes(result: RowResult, derived: frozenset[str], derived_latency: bool) -> tuple[Note, ...]:
+def _notes(
+    result: RowResult, derived: frozenset[str], derived_latency: bool, peak_kind: str | None
+) -> tuple[Note, ...]:
     """Every remark that the row deserves, most important first."""
     row, device = result.row, result.device
     notes = [
@@ -274,13 +321,26 @@ def _notes(result: RowResult, derived: frozenset[str], derived_latency: bool) ->
         if p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO
     ]
     notes += _refusals(result)
+    notes += _other_kinds(result.pipes, peak_kind)
     notes += result.verdict.notes
     if result.bound == "neither" and device is not None:
         notes += missing_pipes(result.pipes, device)
-    if row.says and row.says != result.bound:
+    if result.agrees() is False:
         notes.append(Note("source-differs", {"says": row.says, "text": row.says_text, "bound": result.bound}))
     notes += _recomputed(result, derived, derived_latency)
     return tuple(notes) + row.notes
+
+
+def _other_kinds(pipes: tuple[PipeRatio, ...], wanted: str | None) -> list[Note]:
+    """One remark for each kind of peak that stands in for the one asked for, which the machine lacks."""
+    kinds: dict[str, list[str]] = {}
+    for pipe in pipes:
+        if wanted and pipe.peak is not None and pipe.peak.source.kind != wanted:
+            kinds.setdefault(str(pipe.peak.source.kind), []).append(pipe.pipe)
+    return [
+        Note("kind-absent", {"pipes": ", ".join(dict.fromkeys(names)), "wanted": wanted, "kind": kind})
+        for kind, names in kinds.items()
+    ]
 
 
 def _refusals(result: RowResult) -> list[Note]:

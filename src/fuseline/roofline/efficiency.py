@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -38,20 +38,23 @@ class Efficiency:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimated time in seconds with its range, and the efficiency that it rests on."""
+    """An estimated time in seconds with its range, and the efficiency that it rests on.
+
+    ``comparable`` is false where no kernels of this bound and size were measured, and the efficiency is that of all
+    kernels of the device, operation and format.
+    """
 
     time_s: float
     shortest_s: float
     longest_s: float
     efficiency: Efficiency
+    comparable: bool = True
 
 
 @cache
 def efficiencies() -> tuple[Efficiency, ...]:
     """All bundled efficiencies."""
     path = resources.files("fuseline.roofline") / "data" / "efficiency.csv"
-    if not path.is_file():
-        return ()
     found = []
     for cell in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))):
         found.append(
@@ -73,9 +76,30 @@ def efficiencies() -> tuple[Efficiency, ...]:
 
 
 def estimate(device: str, operation: str, dtype: str, bound: str, limit_s: float) -> Estimate | None:
-    """The estimated time of a kernel whose limit is ``limit_s``; ``None`` where nothing comparable was measured."""
-    for known in efficiencies():
-        key = (known.device, known.operation, known.dtype, known.bound)
-        if key == (device, operation, dtype, bound) and known.lower_s <= limit_s < known.upper_s:
-            return Estimate(limit_s / known.median, limit_s / known.high, limit_s / known.low, known)
-    return None
+    """The estimated time of a kernel whose limit is ``limit_s``.
+
+    It rests on kernels of the same bound and decade of time, else on all of the device, operation and format together;
+    ``None`` where there are none.
+    """
+    alike = [e for e in efficiencies() if (e.device, e.operation, e.dtype) == (device, operation, dtype)]
+    if not alike:
+        return None
+    exact = [e for e in alike if e.bound == bound and e.lower_s <= limit_s < e.upper_s]
+    known = exact[0] if exact else _pooled(alike)
+    return Estimate(limit_s / known.median, limit_s / known.high, limit_s / known.low, known, bool(exact))
+
+
+def _pooled(parts: list[Efficiency]) -> Efficiency:
+    """All ``parts`` as one: the mean of the medians weighted by their samples, and the widest range."""
+    samples = sum(part.samples for part in parts)
+    return replace(
+        parts[0],
+        bound="",
+        lower_s=min(part.lower_s for part in parts),
+        upper_s=max(part.upper_s for part in parts),
+        median=sum(part.median * part.samples for part in parts) / samples,
+        low=min(part.low for part in parts),
+        high=max(part.high for part in parts),
+        samples=samples,
+        basis="; ".join(dict.fromkeys(part.basis for part in parts)),
+    )

@@ -34,6 +34,9 @@ class Objection:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
+DENSE_OVER_SPARSE = Objection("dense-over-sparse", "the rate is dense, the peak counts skipped zeros")
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """``value`` = achieved ÷ peak, the kind of the peak, and the objections that were overridden (mixed where any)."""
@@ -66,7 +69,7 @@ def objections(achieved: Quantity, peak: Quantity) -> list[Objection]:
         if achieved.sparse:
             found.append(Objection("sparse-over-dense", "the rate counts skipped zeros, the peak is dense"))
         else:
-            found.append(Objection("dense-over-sparse", "the rate is dense, the peak counts skipped zeros"))
+            found.append(DENSE_OVER_SPARSE)
     if peak.source.kind not in PEAK_KINDS:
         found.append(Objection("assumed-peak", "the peak is an assumption, not a figure of the machine"))
     if achieved.source.kind in (SourceKind.MODEL_CONSTANT, SourceKind.DATASHEET, SourceKind.ASSUMED):
@@ -95,7 +98,12 @@ def divide(achieved: Quantity, peak: Quantity, allow_mixed: bool = False) -> Rat
 
 
 def predictor(peak: Quantity, allow_mixed: bool = False) -> float:
-    """The value of ``peak`` for predicting a time; a model constant, which nobody measured, is refused."""
+    """The value of ``peak`` for predicting a time; a sparse peak and a model constant are refused."""
+    if peak.sparse and not allow_mixed:
+        raise ProvenanceError(
+            f"{peak} of {peak.source.machine or 'an unnamed machine'} is a sparse peak: it counts skipped zeros as "
+            "work, and the shape is dense"
+        )
     if peak.source.kind in (SourceKind.MODEL_CONSTANT, SourceKind.ASSUMED) and not allow_mixed:
         raise ProvenanceError(
             f"{peak} of {peak.source.machine or 'an unnamed machine'} is a {peak.source.kind}: it can be compared "

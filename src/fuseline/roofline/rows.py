@@ -8,12 +8,22 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from fuseline.cost.operands import parse_operands
-from fuseline.cost.shapes import ShapeCost, shape_cost
+from fuseline.cost.shapes import (
+    OPERATIONS,
+    VECTOR_OPERATIONS,
+    ShapeCost,
+    operation_name,
+    operation_sizes,
+    shape_cost,
+    vector_dtype,
+)
 from fuseline.errors import DataFileError, FuselineError, UnitError, nearest
 from fuseline.machine.dtypes import rate_unit
 from fuseline.roofline.rules import Note
@@ -23,15 +33,28 @@ COMPUTE = "compute"
 MEMORY = "memory"
 """The two rates that every table has; the device decides which of its pipes and memories they belong to."""
 
-SIZE_COLUMNS = ("m", "n", "k", "groups", "heads", "experts", "topk", "shared", "batch")
+_WORD_SIZES = ("kind", "scales", "causal")
+SIZE_COLUMNS = tuple(
+    dict.fromkeys(("m", "n", "k", *(name for operation in OPERATIONS for name in operation_sizes(operation)[1])))
+)
+"""The columns of a file that are sizes: those of every operation."""
+
+_PRODUCT_SIZES = {
+    "mqa-logits": {"m": "q_len", "n": "kv_len", "k": "head_dim"},
+    "moe": {"m": "tokens", "n": "intermediate", "k": "hidden"},
+}
+"""What m, n and k mean for operations that tables list as products."""
+
 _KNOWN = ("name", "device", "dtype", *SIZE_COLUMNS, "latency_us", "tflops", "tops", "gbps", "waves")
-_TEXTS = ("operation", "operands", "table", "says", "says_text", "source", "note")
+_TEXTS = ("operation", "group", "operands", "table", "says", "says_text", "source", "note")
 _SUFFIXES = {"_tflops": (1e12, "FLOP/s"), "_tops": (1e12, "OP/s"), "_gbps": (1e9, "B/s")}
 
 MAX_RATE = 1e19
 """Rates above this (ten million TFLOPS or GB/s ×1000) are a mistake of units."""
 MAX_LATENCY_S = 1e6
 MAX_CSV_BYTES = 64 * 2**20
+MAX_RECORD_LINES = 20
+"""A quoted cell may run over so many lines; a quote that is open for longer is a mistake of its first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +63,8 @@ class Row:
 
     ``achieved`` maps ``compute``, ``memory`` or the name of a pipe, memory or link to the measured rate. ``dtype`` is
     the format that decides the peak, ``operands`` the formats that decide the bytes. ``says`` is the bound that the
-    source states, as a bound name, and ``says_text`` in its words; ``line`` is that of its file.
+    source states, as a bound name, and ``says_text`` in its words; ``line`` is that of its file, ``group`` the table of
+    the source that the row stands in. ``given_cost`` is the cost of a shape that no rule of ours describes.
     """
 
     name: str
@@ -48,7 +72,7 @@ class Row:
     dtype: str
     operation: str = "gemm"
     operands: str = ""
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=dict)
     latency_s: float | None = None
     waves: float | None = None
     achieved: Mapping[str, Quantity] = field(default_factory=dict)
@@ -57,21 +81,37 @@ class Row:
     says_text: str = ""
     notes: tuple[Note, ...] = ()
     line: int = 0
+    group: str = ""
+    given_cost: ShapeCost | None = None
+
+    @property
+    def compute_key(self) -> str:
+        """What the row's arithmetic rate is called: that of the pipe on which its operation runs."""
+        return "vector" if self.operation in VECTOR_OPERATIONS else COMPUTE
+
+    @property
+    def compute_dtype(self) -> str:
+        """The format of the row's arithmetic: float32 where its own is only storage for the vector pipe."""
+        if self.given_cost is not None:
+            return next((dtype for _, dtype in self.given_cost.work.values()), self.dtype)
+        return vector_dtype(self.dtype) if self.operation in VECTOR_OPERATIONS else self.dtype
 
     def cost(self) -> ShapeCost | None:
-        """Work and bytes of the row's shape, or ``None`` where it states none."""
-        size = self.sizes
-        if not {"m", "n", "k"} <= size.keys():
+        """Work and bytes of the row's shape by the rule of its operation, or ``None`` where it states too few sizes.
+
+        Raises for a size that the operation does not have.
+        """
+        if self.given_cost is not None:
+            return self.given_cost
+        if not self.sizes:
             return None
-        m, n, k, dtype = size["m"], size["n"], size["k"], self.operands or self.dtype
-        if self.operation == "grouped-gemm":
-            return shape_cost("grouped-gemm", groups=size.get("groups", 1), m=m, n=n, k=k, dtype=dtype)
-        if self.operation == "mqa-logits":
-            return shape_cost("mqa-logits", q_len=m, kv_len=n, head_dim=k, heads=size.get("heads", 1), dtype=dtype)
-        if self.operation == "moe":
-            parts = {name: size[name] for name in ("experts", "topk", "shared") if name in size}
-            return shape_cost("moe", tokens=m, intermediate=n, hidden=k, dtype=dtype, **parts)
-        return shape_cost("gemm", m=m, n=n, k=k, batch=size.get("batch", 1), dtype=dtype)
+        meaning = _PRODUCT_SIZES.get(self.operation, {})
+        size = {meaning.get(name, name): value for name, value in self.sizes.items()}
+        needed, known = operation_sizes(self.operation)
+        if set(size) <= set(known) and not set(needed) <= set(size):
+            return None
+        single = self.operation in VECTOR_OPERATIONS
+        return shape_cost(self.operation, **size, dtype=self.dtype if single else self.operands or self.dtype)
 
 
 def positive(value: float, what: str, unit: str, most: float = MAX_RATE) -> float:
@@ -122,32 +162,45 @@ def rows_from_text(
     text: str, path: str, default_device: str = "", default_dtype: str = ""
 ) -> tuple[list[Row], list[RowError]]:
     """Like ``read_rows``, from text; ``path`` is used in errors and as the source of rows that name none."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[Row] = []
     errors: list[RowError] = []
     header: list[str] | None = None
-    iterator = iter(reader)
-    while True:
-        try:
-            cells = next(iterator)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            errors.append(RowError(reader.line_num, "", f"not CSV: {error}"))
-            break
+    for line, cells in _records(io.StringIO(text, newline="").readlines()):
+        if isinstance(cells, csv.Error):
+            errors.append(RowError(line, "", f"not CSV: {cells}"))
+            continue
         if not any(cell.strip() for cell in cells):
             continue
         if header is None:
             header = _header(cells, path)
             continue
         try:
-            rows.append(_row(_cells(header, cells), path, reader.line_num, default_device, default_dtype))
+            rows.append(_row(_cells(header, cells), path, line, default_device, default_dtype))
         except FuselineError as error:
             name = cells[header.index("name")] if "name" in header and len(cells) > header.index("name") else ""
-            errors.append(RowError(reader.line_num, name, str(error)))
+            errors.append(RowError(line, name, str(error)))
     if header is None:
         raise DataFileError(f"{path}: empty; the first line names the columns")
+    if not rows and not errors:
+        errors.append(RowError(1, "", "only a header, no rows"))
     return rows, errors
+
+
+def _records(lines: list[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """Each record with the line it starts on; one that does not read gives its error and costs only its first line."""
+    start = 0
+    while start < len(lines):
+        reader = csv.reader(islice(lines, start, start + 1), strict=True)
+        used = 1
+        if lines[start].count('"') % 2:  # the cell may go on
+            reader = csv.reader(islice(lines, start, start + MAX_RECORD_LINES), strict=True)
+        try:
+            cells: list[str] | csv.Error = next(reader, [])
+            used = max(reader.line_num, 1)
+        except csv.Error as error:
+            cells = error
+        yield start + 1, cells
+        start += used
 
 
 def _header(cells: list[str], path: str) -> list[str]:
@@ -176,14 +229,14 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
     if not given:
         raise UnitError("no dtype: give a dtype column, or --dtype for all rows")
     types = parse_operands(given)
-    sizes = {name: parse_count(cell[name]) for name in SIZE_COLUMNS if name in cell}
+    sizes = {name: _size(name, cell[name]) for name in SIZE_COLUMNS if name in cell}
     latency = cell.get("latency_us")
     waves = cell.get("waves")
     row = Row(
-        name=cell.get("name") or _shape_name(sizes) or f"line {line}",
+        name=cell.get("name") or _shape_name(cell.get("operation", ""), sizes) or f"line {line}",
         device=cell.get("device", default_device),
         dtype=types.compute,
-        operation=cell.get("operation", "gemm"),
+        operation=_operation(cell.get("operation", ""), sizes),
         operands=operands or str(types),
         sizes=sizes,
         latency_s=None if latency is None else latency_from_us(_number(latency, "latency_us")),
@@ -193,12 +246,30 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
         says_text=cell.get("says_text", ""),
         notes=_remark(cell.get("note", "")),
         line=line,
+        group=cell.get("group", ""),
     )
     achieved = dict(_rates(cell, row))
     if not achieved and (row.latency_s is None or row.cost() is None):
         raise UnitError("nothing to classify: give tflops and gbps, or a shape with latency_us")
     row.cost()
     return with_achieved(row, achieved)
+
+
+def _operation(given: str, sizes: Mapping[str, Any]) -> str:
+    """The operation of a row; a shape that names none is a product, and rates without a shape are of none."""
+    if given:
+        return operation_name(given)
+    return ("grouped-gemm" if "groups" in sizes else "gemm") if sizes else ""
+
+
+def _size(name: str, text: str) -> Any:
+    if name not in _WORD_SIZES:
+        return parse_count(text)
+    if name != "causal":
+        return text
+    if text.lower() not in ("true", "false"):
+        raise UnitError(f"causal is true or false, not {text[:40]!r}")
+    return text.lower() == "true"
 
 
 def _remark(text: str) -> tuple[Note, ...]:
@@ -210,8 +281,6 @@ def _remark(text: str) -> tuple[Note, ...]:
 
 def with_achieved(row: Row, achieved: Mapping[str, Quantity]) -> Row:
     """``row`` with its rates replaced."""
-    from dataclasses import replace
-
     return replace(row, achieved=dict(achieved))
 
 
@@ -224,14 +293,18 @@ def rate_of(pipe: str, value: float, factor: float, unit: str, row: Row) -> Quan
     """A measured rate of ``pipe`` for ``row``, checked; ``value`` is in the unit that ``factor`` converts from."""
     positive(value, f"the rate of {pipe}", unit, MAX_RATE / factor)
     checked = value * factor
-    dtype = row.dtype if unit != "B/s" and pipe in (COMPUTE, "matrix") else ""
+    if unit == "B/s" or pipe not in (COMPUTE, "matrix", row.compute_key):
+        dtype = ""
+    else:
+        dtype = row.compute_dtype if pipe == row.compute_key else row.dtype
     return measured(checked, unit, row.device, row.source, dtype)
 
 
 def _rates(cell: Mapping[str, str], row: Row) -> Iterable[tuple[str, Quantity]]:
     for column in ("tflops", "tops"):
         if column in cell:
-            yield COMPUTE, rate_of(COMPUTE, _number(cell[column], column), 1e12, rate_unit(row.dtype), row)
+            rate = _number(cell[column], column)
+            yield row.compute_key, rate_of(row.compute_key, rate, 1e12, rate_unit(row.compute_dtype), row)
     if "gbps" in cell:
         yield MEMORY, rate_of(MEMORY, _number(cell["gbps"], "gbps"), 1e9, "B/s", row)
     for column, value in cell.items():
@@ -248,6 +321,6 @@ def _number(text: str, column: str) -> float:
         raise UnitError(f"{column} is not a number: {text[:40]!r}") from error
 
 
-def _shape_name(sizes: Mapping[str, int]) -> str:
-    parts = [str(sizes[name]) for name in ("groups", "m", "n", "k") if name in sizes]
-    return "x".join(parts)
+def _shape_name(operation: str, sizes: Mapping[str, Any]) -> str:
+    product = [str(sizes[name]) for name in ("groups", "m", "n", "k") if name in sizes]
+    return "x".join(product) or f"{operation} {'x'.join(str(size) for size in sizes.values())}".strip()

@@ -1,7 +1,8 @@
 """The rules that turn ratios (achieved over peak, one a pipe) into a verdict.
 
 A rule is data: its thresholds are a convention for reading, printed with every answer. The bound is one of
-``compute``, ``memory``, ``balanced``, ``neither``, ``latency``, ``small-grid``, or the name of a saturated third pipe.
+``compute``, ``memory``, ``balanced``, ``neither``, ``latency``, ``small-grid``, or the name of a saturated third pipe;
+where the rates do not decide, the verdict is undetermined and says what is missing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from fuseline.errors import UnknownNameError
 
 LATENCY_FACTOR = 2.0
 """A kernel is latency-bound when its time is below this many times the launch floor."""
+
+UNDETERMINED = "undetermined"
+"""Stands for a bound where the rates do not decide one: a side has no ratio, or an impossible one."""
 
 IMPOSSIBLE_RATIO = 1.02
 """Above this a ratio is an error of units, sparsity, clock or byte count, not a speed."""
@@ -37,6 +41,7 @@ class Reading:
     time_s: float | None = None
     launch_floor_s: float | None = None
     waves: float | None = None
+    floor_assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ def _latency(reading: Reading) -> Verdict | None:
     if reading.time_s >= limit:
         return None
     values = {"time_s": reading.time_s, "floor_s": reading.launch_floor_s, "factor": LATENCY_FACTOR}
-    return Verdict("latency", (Note("near-launch-floor", values),))
+    code = "near-assumed-floor" if reading.floor_assumed else "near-launch-floor"
+    return Verdict("latency", (Note(code, values),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class BookRule:
     """Saturated from 0.85, involved from 0.45, the other side out of the way below 0.20.
 
     *compute* or *memory* where that side is saturated and the other below ``other``; *balanced* where both are
-    involved; else a saturated third pipe by its name; else *neither*.
+    involved; else a saturated third pipe by its name; else *neither*, or undetermined where a side has no ratio.
     """
 
     saturated: float = 0.85
@@ -109,6 +115,8 @@ class BookRule:
             for (name, mine, its), other_name in zip(sides, ("memory", "compute"), strict=True)
             if mine is not None and mine >= self.saturated
         )
+        if compute is None or memory is None:
+            return Verdict(UNDETERMINED, notes or _missing_sides(reading))
         return Verdict("neither", notes)
 
 
@@ -139,7 +147,7 @@ class NsightRule:
         if near is not None:
             return near
         if reading.compute is None or reading.memory is None:
-            return Verdict("neither")
+            return Verdict(UNDETERMINED, _missing_sides(reading))
         compute, memory = 100 * reading.compute, 100 * reading.memory
         if max(compute, memory) < self.latency_percent:
             small = reading.waves is not None and reading.waves < 1
@@ -148,6 +156,12 @@ class NsightRule:
         if abs(compute - memory) < self.balance_points:
             return Verdict("balanced", notes)
         return Verdict("compute" if compute > memory else "memory", notes)
+
+
+def _missing_sides(reading: Reading) -> tuple[Note, ...]:
+    """What is missing for a verdict, one remark for each side without a ratio."""
+    sides = (("compute", reading.compute), ("memory", reading.memory))
+    return tuple(Note("side-missing", {"side": name}) for name, value in sides if value is None)
 
 
 def _saturated_third(third: Mapping[str, float], saturated: float) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
-from fuseline.errors import FuselineError, ShapeError
+from fuseline.errors import FuselineError, ShapeError, UnknownNameError
 from fuseline.machine.device import Device, Memory, Pipe
 from fuseline.machine.dtypes import INTEGERS
-from fuseline.roofline.provenance import predictor
-from fuseline.roofline.rules import LATENCY_FACTOR, Note
+from fuseline.roofline.provenance import DENSE_OVER_SPARSE, predictor
+from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED, Note
 from fuseline.units import Quantity, SourceKind
 
 RIDGE_MARGIN = 0.10
@@ -86,7 +86,11 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
     memory_time = full / predictor(bandwidth_limit, allow_mixed)
     main = pipes[0] if pipes else None
     ridge = main.peak.value / bandwidth.value if main else None
-    intensity = _array(main.work) / np.maximum(full, 1) if main else np.zeros_like(full)
+    work = _array(next((amount for amount, _ in cost.work.values()), 0))
+    intensity = work / np.maximum(full, 1)
+    if peak_kind:
+        notes += _other_kinds([(memory.name, bandwidth), *((p.pipe, p.peak) for p in pipes)], peak_kind)
+    unknown = bool(cost.work) and main is None
     near = np.abs(intensity / ridge - 1) <= RIDGE_MARGIN if ridge else np.zeros(full.shape, bool)
     time = np.maximum(memory_time, np.max([p.time_s for p in pipes], axis=0)) if pipes else memory_time
     dominated = time < LATENCY_FACTOR * device.launch_latency.value
@@ -98,15 +102,15 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
         bandwidth_limit=bandwidth_limit,
         pipes=pipes,
         intensity=intensity,
-        intensity_inputs=_array(main.work) / np.maximum(inputs, 1) if main else np.zeros_like(inputs),
+        intensity_inputs=work / np.maximum(inputs, 1),
         ridge=ridge,
-        bounds=_bounds(pipes, full / bandwidth.value),
-        bounds_inputs=_bounds(pipes, inputs / bandwidth.value),
+        bounds=_bounds(pipes, full / bandwidth.value, unknown),
+        bounds_inputs=_bounds(pipes, inputs / bandwidth.value, unknown),
         memory_time_s=memory_time,
         bound_time_s=time,
         near_ridge=near,
         launch_dominated=dominated,
-        notes=tuple(notes + _remarks(near, dominated, bandwidth, bandwidth_limit)),
+        notes=tuple(notes + _remarks(near, dominated, bandwidth, bandwidth_limit, device)),
     )
 
 
@@ -117,16 +121,26 @@ def _array(value: Any) -> Floats:
 def _pipe_times(
     cost: ShapeCost, device: Device, kind: str | None, allow_mixed: bool, notes: list[Note]
 ) -> list[PipeTime]:
-    """The pipes that the work runs on, the operation's main one first; unknown side pipes become notes."""
+    """The pipes that the work runs on, the operation's main one first.
+
+    Unknown side pipes become remarks, and so does a vector pipe without a figure for the format; a product needs the
+    peak that it runs at.
+    """
     found: list[PipeTime] = []
     for name, (work, dtype) in cost.work.items():
         try:
             pipe, peak, used = _pipe_for(name, dtype, device, kind, notes)
         except FuselineError as error:
-            if not found:
-                raise
-            notes.append(Note("side-pipe-unknown", {"pipe": name, "reason": str(error)}))
-            continue
+            if found:
+                notes.append(Note("side-pipe-unknown", {"pipe": name, "reason": str(error)}))
+                continue
+            if name == "vector" and isinstance(error, UnknownNameError) and device.find_pipe(name) is not None:
+                notes.append(Note("compute-unknown", {"pipe": name, "dtype": dtype, "device": device.name}))
+                break
+            raise
+        if peak.sparse:
+            predictor(peak, allow_mixed)
+            notes.append(Note("mixed", {"pipes": pipe.name, "objections": (DENSE_OVER_SPARSE,)}))
         limit = _limit(pipe, None, used, peak)
         time = _array(work) / predictor(limit, allow_mixed)
         found.append(PipeTime(pipe.name, used, work, peak, limit, time))
@@ -153,8 +167,13 @@ def _limit(part: Pipe | Memory, kind: str | None, dtype: str, preferred: Quantit
     return part.find(dtype, kind=SourceKind.DATASHEET) or preferred
 
 
-def _bounds(pipes: tuple[PipeTime, ...], memory_s: Floats) -> npt.NDArray[np.str_]:
-    """*memory*, *compute* for the operation's main pipe, or the name of another pipe: whichever takes longest."""
+def _bounds(pipes: tuple[PipeTime, ...], memory_s: Floats, unknown: bool) -> npt.NDArray[np.str_]:
+    """*memory*, *compute* for the operation's main pipe, or the name of another pipe: whichever takes longest.
+
+    Undetermined where the time of the arithmetic is ``unknown``.
+    """
+    if unknown:
+        return np.full(memory_s.shape, UNDETERMINED)
     names = ["memory"] + ["compute" if index == 0 else pipe.pipe for index, pipe in enumerate(pipes)]
     times = [memory_s] + [_array(pipe.work) / pipe.peak.value for pipe in pipes]
     longest = times[0]
@@ -167,14 +186,25 @@ def _bounds(pipes: tuple[PipeTime, ...], memory_s: Floats) -> npt.NDArray[np.str
 
 
 def _remarks(
-    near: npt.NDArray[np.bool_], dominated: npt.NDArray[np.bool_], bandwidth: Quantity, limit: Quantity
+    near: npt.NDArray[np.bool_], dominated: npt.NDArray[np.bool_], bandwidth: Quantity, limit: Quantity, device: Device
 ) -> list[Note]:
     notes: list[Note] = []
     if near.size == 1 and near.all():
         notes.append(Note("near-ridge", {"margin": RIDGE_MARGIN}))
     if dominated.size == 1 and dominated.all():
-        notes.append(Note("launch-dominated", {"factor": LATENCY_FACTOR}))
+        floor = device.launch_latency
+        code = "launch-dominated-assumed" if floor.source.kind == SourceKind.ASSUMED else "launch-dominated"
+        notes.append(Note(code, {"factor": LATENCY_FACTOR, "floor_s": floor.value}))
     if limit.value != bandwidth.value:
         values = {"used": bandwidth.value, "kind": str(bandwidth.source.kind), "limit": limit.value}
         notes.append(Note("limit-uses-datasheet", values))
     return notes
+
+
+def _other_kinds(figures: list[tuple[str, Quantity]], wanted: str) -> list[Note]:
+    """Remarks about figures of another kind than the one asked for, which the machine lacks."""
+    return [
+        Note("kind-absent", {"pipes": name, "wanted": wanted, "kind": str(peak.source.kind)})
+        for name, peak in figures
+        if peak.source.kind != wanted
+    ]

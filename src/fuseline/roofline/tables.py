@@ -7,10 +7,11 @@ row with its own machine), ``course`` the six rows that a teaching example picks
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
+from fuseline.cost.shapes import DEFAULT_SCALES
 from fuseline.errors import UnknownNameError
 from fuseline.machine.device import Device
 from fuseline.roofline.audit import TableAudit, audit_group
@@ -31,7 +32,6 @@ COURSE_ROWS = (
 )
 """The six shapes of the course, in its order."""
 
-COURSE_DEVICE = "ascend-950dt"
 COURSE_PEAK_DTYPE = "fp8"
 """The course divides every arithmetic rate by the FP8 peak of this device, whatever the row's own format is."""
 
@@ -87,19 +87,20 @@ class TableResult:
     @property
     def silent(self) -> int:
         """Rows whose source states no bound."""
-        return sum(row.agrees() is None for row in self.rows)
+        return sum(not row.row.says for row in self.rows)
+
+    @property
+    def undetermined(self) -> int:
+        """Rows whose source states a bound, but whose rates decide none."""
+        return sum(bool(row.row.says) and row.agrees() is None for row in self.rows)
 
 
 def group_of(row: Row) -> str:
     """The table that a row belongs to in its source: what its audit is summarised by."""
-    kind = {"gemm": "dense", "grouped-gemm": "grouped", "mqa-logits": "MQA logits", "moe": "MegaMoE"}
-    if row.name.startswith("HC prenorm"):
-        return "HC prenorm"
+    if row.group:
+        return row.group
     formats = (row.operands.split("->", maxsplit=1)[0] or row.dtype).upper().replace("X", "x")
-    label = f"{kind.get(row.operation, 'other')} {formats}"
-    if row.operation == "mqa-logits":
-        return f"{label} {'prefill' if 'prefill' in row.name else 'decode'}"
-    return label
+    return f"{row.operation} {formats}"
 
 
 def classify_table(
@@ -115,16 +116,13 @@ def classify_table(
     audits = []
     for (device, group), members in groups.items():
         label = f"{group}, {device}" if device else group
-        found = audit_group(label, [(r.row.name, r.bound, r.audit) for r in members])
-        if found is not None:
-            audits.append(found)
+        scales = str(members[0].row.sizes.get("scales", DEFAULT_SCALES))
+        audits.append(audit_group(label, [(r.row.name, r.bound, r.audit) for r in members], scales))
     return TableResult(name, results, tuple(audits))
 
 
 def _with_course_note(result: RowResult) -> RowResult:
     """Adds what the course reads where it divides by the peak of another number format."""
-    from dataclasses import replace
-
     if result.device is None or result.row.dtype == COURSE_PEAK_DTYPE:
         return result
     ratio = course_ratio(result.row, result.device)
