@@ -237,3 +237,11 @@ def test_functions_of_whole_numbers_stay_whole(literal):
 
 def test_fmod_of_whole_numbers_takes_the_dividends_sign():
     assert [int(fl.compile(f"fmod({a}, {b})")()) for a, b in ((-7, 4), (7, -4), (-7, -4))] == [-3, 3, -3]
+
+
+def test_numbers_of_a_stated_dtype_survive_pickling():
+    k = fl.fuse(lambda x: x * np.float64(0.1))
+    x = normals(5)
+    copy = pickle.loads(pickle.dumps(k))  # noqa: S301 - our own bytes
+    assert copy(x).dtype == k(x).dtype == np.float64
+    assert same_bits(copy(x), k(x))

@@ -16,7 +16,6 @@ from ..errors import ReadOnlyError, ShapeError, TypeRuleError, UnknownNameError,
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph, topological
-from ..ir.node import Node, make
 from ..ir.program import Declaration, Program, input_types, specialise
 from ..ir.size import Size
 from ..ir.types import TensorType
@@ -121,7 +120,7 @@ class Kernel(ElementwiseKernel):
         return f"<fuseline kernel {self.__doc__ if self.__doc__ else self.name}>"
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (_flat(self.program), self.name)
+        return kernel_of, (self.program, self.name)
 
     # ── specialising ──
 
@@ -284,45 +283,3 @@ def emit_text(graph: Graph, target: str, name: str) -> str:
 
             return assembly_text(graph)
     raise UnknownNameError(f"no target is called {target!r}; there are numpy, numpy-planned, c, llvm and asm")
-
-
-# ── pickling: a program as plain tuples ──────────────────────────────────────────────────────────────────────────────
-
-
-def _flat(program: Program) -> tuple[Any, ...]:
-    """Nodes by number, operands before their users, so that depth is no matter."""
-    roots = [*program.nodes, *(n for _, n in program.outputs), *program.bindings.values()]
-    order = topological(roots)
-    number = {n: i for i, n in enumerate(order)}
-    rows = tuple((n.op, tuple(number[a] for a in n.args), n.attrs) for n in order)
-    return (
-        program.source,
-        program.inputs,
-        rows,
-        tuple(number[n] for n in program.nodes),
-        tuple((name, number[n]) for name, n in program.outputs),
-        {number[n]: name for n, name in program.names.items() if n in number},
-        {name: number[n] for name, n in program.bindings.items()},
-        {number[n]: at for n, at in program.locations.items() if n in number},
-        dict(program.captures),
-        program.origin,
-    )
-
-
-def _rebuilt(flat: tuple[Any, ...], name: str) -> Kernel:
-    source, inputs, rows, nodes, outputs, names, bindings, locations, captures, origin = flat
-    made: list[Node] = []
-    for op, args, attrs in rows:
-        made.append(make(op, tuple(made[a] for a in args), attrs))
-    program = Program(
-        source=source,
-        inputs=inputs,
-        nodes=tuple(made[i] for i in nodes),
-        outputs=tuple((n, made[i]) for n, i in outputs),
-        names={made[i]: n for i, n in names.items()},
-        bindings={n: made[i] for n, i in bindings.items()},
-        locations={made[i]: at for i, at in locations.items()},
-        captures=captures,
-        origin=origin,
-    )
-    return kernel_of(program, name)
