@@ -90,7 +90,7 @@ def _row(program: Program, n: int, options: argparse.Namespace) -> dict[str, Any
     calls: dict[str, Callable[[], object]] = {"limit": copy_limit(list(inputs.values()), outputs, options.threads)}
     calls |= {_key(form): form.call for form in forms}
     clock = time.process_time_ns if options.processor_time and options.threads == 1 else time.perf_counter_ns
-    timings = _in_turn(calls, options.repetitions, options.row_seconds, options.threads, clock)
+    timings = in_turn(calls, options.repetitions, options.row_seconds, options.threads, clock)
     bytes_moved = sum(a.nbytes for a in (*inputs.values(), *outputs))
     return {**row, "bytes": bytes_moved, "timings": {k: _plain(t) for k, t in timings.items()}}
 
@@ -123,7 +123,7 @@ def _error(program: Program, inputs: Inputs, results: Sequence[Any]) -> float | 
 # ── timing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _in_turn(
+def in_turn(
     calls: dict[str, Callable[[], object]], repetitions: int, limit_s: float, threads: int, clock: Callable[[], int]
 ) -> dict[str, Timing]:
     """Every candidate once a turn, in an order that rotates, after a pause and one call that is not counted.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import peers
+from rows import in_turn
 
 from programs import PROGRAMS, Program
 
@@ -25,9 +26,9 @@ def main() -> None:
 
 
 def overhead() -> dict[str, float]:
-    """Median seconds of a call on arrays of one element, with a fresh result and with one that is there."""
+    """Median seconds on a processor of a call on arrays of one element, with a fresh result and with one that is
+    there."""
     import fuseline
-    from fuseline.runtime.measure import interleaved
 
     add = fuseline.compile("out = x + y", name="add")
     x, y, out = (np.ones(1, np.float32) for _ in range(3))
@@ -45,7 +46,10 @@ def overhead() -> dict[str, float]:
         "k, bias + GELU + residual": lambda: gelu(x, b, y),
         "empty call": lambda: None,
     }
-    return {name: t.median_s for name, t in interleaved(calls, repetitions=25, shortest_sample_s=5e-3).items()}
+    for call in calls.values():
+        call()
+    timings = in_turn(calls, 25, 60.0, 1, time.process_time_ns)
+    return {name: t.median_s for name, t in timings.items()}
 
 
 def first_call(name: str) -> dict[str, Any]:

@@ -305,7 +305,8 @@ def _memory(t: _Table) -> str:
         [label, *(f"{shares[p]:.1f}" if p in shares else "–" for p in t.programs)] for label, shares in found.items()
     ]
     return (
-        f"## Peak memory\n\nHow far a call with fresh outputs raises resident memory, in sizes of its outputs "
+        f"## Peak memory\n\nHow far a later call with fresh outputs raises resident memory, in sizes of its outputs; "
+        f"libraries that keep memory between calls show 0, fuseline was told to give its own back "
         f"({_size(n)} elements, {_threads(threads)}):\n\n"
     ) + _markdown(["", *t.programs], lines)
 
