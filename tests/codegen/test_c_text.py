@@ -178,3 +178,16 @@ def test_a_note_cannot_leave_its_comment_or_hide_in_it(tmp_path: Path) -> None:
     assert comment.replace("\n", "").isprintable()
     assert "注释" in comment and "\\x1b[31m \\u202e" in comment
     build([text], tmp_path, ["-O1", "-Wcomment"])
+
+
+def test_softplus_and_logaddexp_are_one_loop_over_the_c_library(tmp_path: Path) -> None:
+    x, y = (np.float64([-np.inf, -800, -3, -0.5, 0, 0.5, 3, 800, np.inf, np.nan, np.inf, -np.inf, 1]) for _ in range(2))
+    y[:] = [-np.inf, 2, -3, 0.5, 0, 7, 3, -800, np.inf, 1, -np.inf, np.inf, np.nan]
+    for name, other in (("softplus(x)", np.zeros_like(y)), ("logaddexp(x, y)", y)):
+        g = graph(name, "f64", None, x.shape)
+        text = emit_program(g, functions="libm")
+        folder = tmp_path / name[:4]
+        folder.mkdir()
+        (out,) = run(build([text], folder, ["-O1"]), text, g, {"x": x, "y": y}).values()
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(out, np.logaddexp(x, other), rtol=1e-15)

@@ -143,6 +143,7 @@ def test_the_called_functions_are_named() -> None:
 CALLS = (
     "square(x) + clip(x, 0, 1)*b", "x + b", "sign(x) + fmax(x, y) + reciprocal(y)", "relu(x) + round(y) + rsqrt(x*x)",
     "sigmoid(x) + silu(y)", "gelu(x)", "gelu_tanh(x)", "tanh(x) + exp(x) + tanh(y)", "x % y", "x // y", "pow(x, y)",
+    "softplus(x)", "logaddexp(x, y)",
     "hypot(x, y) + atan2(x, y) + cbrt(x)", "f64(x) + log1p(f64(y))", "bf16(x)*exp2(bf16(y))", "i32(x) // i32(y)",
     "isnan(x) | logical_and(x, y)",
 )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..ir.build import Expr, call
+from ..ir.build import Expr, call, where
 from ..ir.node import Node
 from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
 from ..passes.rewrite import Rule
@@ -58,6 +58,19 @@ def _multi(node: Node) -> Node | None:
     return result.node if result.node.type == node.type else None
 
 
+def _logaddexp_of_c(node: Node) -> Node | None:
+    """softplus and logaddexp by exp and log1p: the C library has neither."""
+    a = Expr(node.args[0]).cast(node.dtype)
+    if node.op == "softplus":
+        result = call("maximum", a, a.like(0.0)) + call("log1p", call("exp", -abs(a)))
+    else:
+        b = Expr(node.args[1]).cast(node.dtype)
+        apart = call("maximum", a, b) + call("log1p", call("exp", -abs(a - b)))
+        result = where(a == b, a + math.log(2.0), apart)  # equal infinities have no difference
+    return result.node if result.node.type == node.type else None
+
+
 _UNARY = ("sigmoid", "silu", "softplus", "gelu", "gelu_tanh", "rsqrt", "relu")
 _RULES: dict[str, list[Rule]] = {op: [_expanded] for op in _UNARY}
 RULES: dict[str, list[Rule]] = {**_RULES, "clip": [_multi], "fma": [_multi]}
+C_RULES: dict[str, list[Rule]] = {**RULES, "softplus": [_logaddexp_of_c], "logaddexp": [_logaddexp_of_c]}

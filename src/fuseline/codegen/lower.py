@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.graph import Graph
 from ..mathlib.expand import expand
 from ..passes.rewrite import rewrite
-from .composites import RULES
+from .composites import C_RULES
 from .legalize import legalize
 
 
@@ -14,5 +14,5 @@ def lower(graph: Graph, *, native_half: bool = False, library: frozenset[str] = 
 
     With a library, operations that it spells as several calls (sigmoid, silu, …) become those calls.
     """
-    ready = rewrite(graph, RULES) if library else graph
+    ready = rewrite(graph, C_RULES) if library else graph
     return legalize(expand(ready, library), native_half=native_half, library=library)
