@@ -214,7 +214,6 @@ CONSTANTS = [
     # The first part times an exponent must be exact, hence its few bits.
     Constant("LN2_F32", "log(2)", lambda: mp.log(2), (15, 24)),
     Constant("LN2_F64", "log(2)", lambda: mp.log(2), (42, 53)),
-    Constant("LN2_WIDE", "log(2)", lambda: mp.log(2), (42, 53)),
     Constant("LOG2_E_F32", "log2(e)", lambda: 1 / mp.log(2), (24, 24)),
     Constant("LOG2_E_F64", "log2(e)", lambda: 1 / mp.log(2), (53, 53)),
     Constant("LOG10_E_F32", "log10(e)", lambda: 1 / mp.log(10), (24, 24)),

@@ -1,8 +1,8 @@
-"""sigmoid and the gated units made of it: silu, gelu and its tanh form, softplus, relu."""
+"""sigmoid and what is made of it: silu, GELU's tanh form, softplus."""
 
 from __future__ import annotations
 
-from ..ir.build import Expr, call, fma, where
+from ..ir.build import Expr, fma, where
 from ..ir.dtype import F32, F64
 from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
 from .exponential import LOG2_E, exp_in_two_parts, exp_wide
@@ -108,8 +108,3 @@ def gelu_tanh(x: Expr) -> Expr:
     rest = (product - (total - back)) + (linear - back) + (product_rest + linear_rest)
     argument, argument_rest = two_product(y, total)
     return where((x > 22.0) | (x == 0.0), x, _gate(argument, fma(y, rest, argument_rest), numerator))
-
-
-def relu(x: Expr) -> Expr:
-    """maximum(x, 0)."""
-    return call("maximum", x, x.like(0.0))

@@ -71,11 +71,6 @@ def reduce_by_log2(x: Expr, n: Expr, f: Format) -> Expr:
     return fma(n, -low, fma(n, -high, x))
 
 
-def expm1_reduced(r: Expr, f: Format) -> Expr:
-    """e**r - 1 for a reduced argument."""
-    return fma(r * r, polynomial(r, f.table("EXP")), r)
-
-
 def scale_one_plus(r: Expr, slope: Expr, bits: Expr, f: Format) -> Expr:
     """(1 + r*slope) * 2**n with one rounding in the normal range and a second only for subnormal results.
 
