@@ -20,12 +20,6 @@ LN2_F64 = (
     _h("0x1.ef35793c76730p-45"),
 )
 
-# LN2_WIDE: log(2); parts of 42, 53 bits, remainder 1.95e-31
-LN2_WIDE = (
-    _h("0x1.62e42fefa3800p-1"),
-    _h("0x1.ef35793c76730p-45"),
-)
-
 # LOG2_E_F32: log2(e); parts of 24, 24 bits, remainder 4.24e-16
 LOG2_E_F32 = (
     _h("0x1.7154760000000p+0"),
