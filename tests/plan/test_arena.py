@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuseline.errors import InfeasibleError, PlanError
-from fuseline.plan.arena import exact, portfolio
+from fuseline.plan.arena import engine, exact, generate, large, portfolio
+from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.sections import cut
@@ -257,3 +258,40 @@ def test_both_fits_of_every_order_are_valid(instance: Instance) -> None:
     for answer in portfolio.answers(sections, portfolio.conflicts_of(sections)):
         placement = sections.placement(answer.offsets)
         assert valid(instance, placement.offsets, placement.peak_bytes)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_valley_filling_is_valid_compiled_and_plain(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if compiled:
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(engine, "numba_available", lambda: False)
+    instance = generate.random_trace(400, seed=3)
+    sections = cut(instance)
+    answers = large.large_answers(sections, 0, max(sections.live), lambda: False)
+    first = [next(answers) for _ in range(4)]
+    for answer in first:
+        placement = sections.placement(answer.offsets)
+        assert not check(instance, placement.offsets, placement.peak_bytes)
+
+
+@pytest.mark.parametrize("make", [generate.training_step, generate.random_trace, generate.packed])
+def test_generated_instances_are_reproducible_and_possible(make: object) -> None:
+    assert make(50) == make(50)  # type: ignore[operator]
+    instance = make(50)  # type: ignore[operator]
+    result = plan_instance(instance, time_limit_s=1)
+    assert not check(instance, result.placement.offsets, result.peak_bytes)
+
+
+def test_a_packed_instance_has_the_same_live_sum_at_every_moment() -> None:
+    assert set(cut(generate.packed(60, 4096)).live) == {4096}
+
+
+def test_the_checker_finds_each_kind_of_fault() -> None:
+    instance = Instance((Buffer("a", 0, 4, 8, alignment=4), Buffer("b", 2, 6, 8), Buffer("c", 0, 1, 4, offset=8)))
+    assert check(instance, (0, 8, 8), 16) == []
+    assert "share bytes at t=2" in check(instance, (0, 4, 8), 16)[0]
+    assert "outside" in check(instance, (0, 12, 8), 16)[0]
+    assert "not aligned" in check(instance, (2, 12, 10), 32)[0]
+    assert any("fixed offset" in fault for fault in check(instance, (0, 8, 12), 32))
+    assert "offsets for 3 buffers" in check(instance, (0, 8), 16)[0]

@@ -6,6 +6,7 @@ Both run the same text; only the memory differs (an int64 array, or a list whose
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -28,14 +29,21 @@ def numba_available() -> bool:
 
 
 @cache
-def compile_module(module: ModuleType, entries: tuple[str, ...]) -> SimpleNamespace:
-    """Copies of a module's functions, each compiled on first use; numba keeps the ``entries`` on disk."""
+def compile_module(
+    module: ModuleType, entries: tuple[str, ...], instead: tuple[tuple[str, str], ...] = ()
+) -> SimpleNamespace:
+    """Copies of a module's functions, each compiled on first use; numba keeps the ``entries`` on disk.
+
+    A pair in ``instead`` names a function and the one that stands for it in compiled code.
+    """
     import numba
 
     namespace = dict(vars(module))
-    for name, function in vars(module).items():
+    for name in vars(module):
+        function = vars(module)[dict(instead).get(name, name)]
         if isinstance(function, FunctionType) and function.__module__ == module.__name__:
             copy = FunctionType(function.__code__, namespace, name)
+            copy.__module__ = module.__name__
             entry = name in entries
             # Without the wrappers that only calls from Python need, the inner functions compile in half the time.
             options: dict[str, Any] = {"cache": entry, "no_cpython_wrapper": not entry, "no_cfunc_wrapper": True}
@@ -48,10 +56,14 @@ def compiled_kernel() -> SimpleNamespace:
     return compile_module(kernel, _ENTRIES)
 
 
-def compiled_before() -> bool:
-    """Whether compiled code lies on disk from an earlier run, so that the first walk need not wait for the compiler."""
-    path = Path(compiled_kernel().walk.stats.cache_path)
-    return all(any(path.glob(f"kernel.{name}-*.nbi")) for name in _ENTRIES)
+def compiled_before(functions: SimpleNamespace) -> bool:
+    """Whether compiled code lies on disk from an earlier run, so that a first call need not wait for the compiler."""
+    return all(any(_index_files(function)) for function in vars(functions).values())
+
+
+def _index_files(function: Any) -> Iterator[Path]:
+    module = function.py_func.__module__.rpartition(".")[2]
+    return Path(function.stats.cache_path).glob(f"{module}.{function.py_func.__name__}-*.nbi")
 
 
 class Walk:

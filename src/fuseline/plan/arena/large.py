@@ -8,7 +8,7 @@ that it finds its place earlier the next time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +40,10 @@ def large_answers(sections: Sections, seed: int, target: int, stop: Callable[[],
     plain = [(size * life).astype(float), size.astype(float), life.astype(float)]
     best_peak, best_key, since = 1 << 62, plain[0], 0
     key = plain[0]
-    # Aiming a little below the target keeps pressure on what only just fits.
     for k in range(1_000_000):
         offsets = np.full(len(lower), -1, dtype=np.int64)
-        peak = int(
-            kernel.fill(lower, upper, size, alignment, key, by_start, start, floor, alive.copy(), lowest, offsets)
-        )
+        rest = alive.copy()
+        peak = int(kernel.fill(lower, upper, size, alignment, key, by_start, start, floor, rest, lowest, offsets))
         yield Answer(offsets.tolist(), peak, "valley filling" if k < len(plain) else "valley filling, squeaky wheel")
         if peak < best_peak:
             best_peak, best_key, since = peak, key, 0
@@ -63,5 +61,5 @@ def large_answers(sections: Sections, seed: int, target: int, stop: Callable[[],
         key[out] *= rng.uniform(1.2, 3.0, size=int(out.sum()))
 
 
-def _kernel() -> ModuleType | SimpleNamespace:
-    return engine.compile_module(valley, ("fill",)) if engine.numba_available() else valley
+def _kernel() -> Any:
+    return engine.compile_module(valley, ("fill",), valley.COMPILED_INSTEAD) if engine.numba_available() else valley

@@ -147,7 +147,7 @@ class _Planning:
 
     def _may_compile(self) -> bool:
         left = self._deadline - time.perf_counter()
-        return left > _COMPILE_S or (left > _LOAD_S and engine.compiled_before())
+        return left > _COMPILE_S or (left > _LOAD_S and engine.compiled_before(engine.compiled_kernel()))
 
     def _late(self) -> bool:
         now = time.perf_counter()

@@ -11,18 +11,55 @@ from typing import Any
 
 import numpy as np
 
+# What stands for an array operation in compiled code, where a loop is quicker.
+COMPILED_INSTEAD = (("least_of", "least_of_compiled"), ("end_of", "end_of_compiled"), ("pick", "pick_compiled"))
 BLOCK = 64
 DONE = 1 << 60
+
+
+def least_of(floor: Any, begin: int, end: int) -> Any:
+    """The smallest of ``floor[begin:end]``."""
+    return floor[begin:end].min()
+
+
+def least_of_compiled(floor: Any, begin: int, end: int) -> Any:
+    """`least_of` as a loop, for compiled code."""
+    least = floor[begin]
+    for s in range(begin + 1, min(end, len(floor))):
+        if floor[s] < least:
+            least = floor[s]
+    return least
 
 
 def refresh(floor: Any, lowest: Any, lower: int, upper: int) -> None:
     """Bring the minima of the blocks that ``[lower, upper)`` touches up to date."""
     for block in range(lower // BLOCK, (upper - 1) // BLOCK + 1):
-        lowest[block] = floor[block * BLOCK : (block + 1) * BLOCK].min()
+        lowest[block] = least_of(floor, block * BLOCK, (block + 1) * BLOCK)
+
+
+def end_of(floor: Any, begin: int, level: int) -> int:
+    """The end of the run of sections from ``begin`` whose floor is ``level``."""
+    other = floor[begin:] != level
+    k = int(other.argmax())
+    return begin + k if other[k] else len(floor)
+
+
+def end_of_compiled(floor: Any, begin: int, level: int) -> int:
+    """`end_of` as a loop, for compiled code."""
+    end = begin + 1
+    while end < len(floor) and floor[end] == level:
+        end += 1
+    return end
 
 
 def pick(candidates: Any, offsets: Any, upper: Any, key: Any, end: int) -> int:
-    """Of ``candidates``, not placed and over by ``end``, the one with the largest key; -1 where there is none."""
+    """Of ``candidates``, not placed and over by ``end``, the first with the largest key; -1 where there is none."""
+    fitting = candidates[(offsets[candidates] < 0) & (upper[candidates] <= end)]
+    return int(fitting[key[fitting].argmax()]) if len(fitting) else -1
+
+
+def pick_compiled(candidates: Any, offsets: Any, upper: Any, key: Any, end: int) -> int:
+    """`pick` as a loop, for compiled code."""
     best = -1
     for i in candidates:
         if offsets[i] < 0 and upper[i] <= end and (best < 0 or key[i] > key[best]):
@@ -49,10 +86,7 @@ def fill(
     ``lowest`` (its block minima) are scratch.
     """
     sections = len(rest)
-    floor[:] = 0
-    for s in range(sections):
-        if rest[s] == 0:
-            floor[s] = DONE
+    floor[:] = np.where(rest == 0, DONE, 0)
     refresh(floor, lowest, 0, sections)
     peak = 0
     left = len(lower)
@@ -60,9 +94,7 @@ def fill(
         block = int(lowest.argmin())
         level = lowest[block]
         begin = block * BLOCK + int(floor[block * BLOCK : (block + 1) * BLOCK].argmin())
-        end = begin + 1
-        while end < sections and floor[end] == level:
-            end += 1
+        end = end_of(floor, begin, level)
         i = pick(by_start[start[begin] : start[end]], offsets, upper, key, end)
         if i < 0:
             wall = floor[begin - 1] if begin > 0 else DONE
@@ -77,11 +109,8 @@ def fill(
         left -= 1
         if top > peak:
             peak = top
-        floor[lower[i] : upper[i]] = top
         rest[lower[i] : upper[i]] -= 1
-        for s in range(lower[i], upper[i]):
-            if rest[s] == 0:
-                floor[s] = DONE
+        floor[lower[i] : upper[i]] = np.where(rest[lower[i] : upper[i]] == 0, DONE, top)
         refresh(floor, lowest, lower[i], upper[i])
     return int(peak)
 
