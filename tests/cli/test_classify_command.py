@@ -126,3 +126,60 @@ def test_a_device_file_gives_a_machine_to_every_command(capsys, tmp_path):
     assert status == 0 and json.loads(out)["rows"][0]["bound"] == "compute"
     status, out, _ = answer(capsys, "device", "show", "mine", "--device-file", str(path))
     assert status == 0 and "100 TFLOPS" in out
+
+
+def test_contradicting_options_and_unknown_peaks_are_refused(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("name,device,dtype,tflops,gbps\ngood,950dt,fp8,861,186\n")
+    for arguments in (
+        ("--csv", str(path), "--m", "4"),
+        ("--table", "course", "--tflops", "5"),
+        ("--m=4", "--peaks=foo"),
+    ):
+        status, out, err = answer(capsys, "classify", *arguments)
+        assert status not in (0, None) and not out and err.count("\n") == 1
+
+
+def test_a_time_goes_with_any_operation_and_formula(capsys):
+    softmax = ("--op", "softmax", "--size", "rows=4096", "--size", "columns=8192", "--dtype", "bf16")
+    formula = ("--formula", "x*y + z", "--shape", "4096x14336", "--dtype", "bf16")
+    for arguments in (softmax, formula):
+        status, out, _ = answer(capsys, "classify", *arguments, "--device", "h100", "--latency-us", "200", "--json")
+        assert status == 0 and {"vector", "hbm"} == json.loads(out)["rows"][0]["ratios"].keys()
+
+
+def test_text_of_a_file_cannot_command_the_terminal(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("name,device,dtype,tflops,gbps\n\x1b[2Jevil,950dt,fp8,300,186\n\x1b[31mbad,950dt,fp8,-1,186\n")
+    _, out, _ = answer(capsys, "classify", "--csv", str(path), "--lang", "en")
+    assert "\x1b" not in out and "evil" in out and "bad" in out
+
+
+@pytest.mark.parametrize("columns", ["100", "120"])
+@pytest.mark.parametrize("table", ["ascend", "deepgemm"])
+def test_verdicts_and_machines_are_never_cut(capsys, monkeypatch, columns, table):
+    monkeypatch.setenv("COLUMNS", columns)
+    arguments = ("classify", "--table", table, "--lang", "en")
+    _, out, _ = answer(capsys, *arguments)
+    assert "…" not in out
+    bounds = [row["bound"] or "undetermined" for row in json.loads(answer(capsys, *arguments, "--json")[1])["rows"]]
+    rows = out[: out.index("\nPeaks")]
+    assert rows.count("undetermined") == bounds.count("undetermined")
+    assert rows.count("neither") == bounds.count("neither")
+    if table == "deepgemm":
+        assert rows.count("h800") == 50 + rows.count("(h800)")
+
+
+def test_a_comparison_needs_two_machines_and_forms_no_ratio_of_assumptions(capsys):
+    for names in (("h100",), ("h100", "h100-sxm")):
+        status, _, err = answer(capsys, "device", "compare", *names)
+        assert status not in (0, None) and "two or more" in err
+    _, out, _ = answer(capsys, "device", "compare", "h100", "h200", "--lang", "en")
+    launch = next(line for line in out.splitlines() if line.startswith("launch"))
+    assert launch.count("(assumed)") == 2 and "x)" not in launch
+
+
+def test_each_rule_explains_its_own_verdict(capsys):
+    rates = ("--tflops", "600", "--gbps", "1500", "--lang", "en")
+    _, out, _ = answer(capsys, "classify", *rates, "--rule", "nsight")
+    assert "compute-bound" in out and "by this rule" in out and "nearly idle" not in " ".join(out.split())

@@ -149,3 +149,20 @@ def test_the_example_files_are_read_as_they_stand():
     assert x1.pipe("dma").peak().value == 2e12 and x1.pipe("matrix").profiler_names == ("acme_mx_busy",)
     rows, errors = read_rows(examples / "kernels.csv")
     assert len(rows) == 4 and not errors
+
+
+@pytest.mark.parametrize("figure", ['"1e300 TFLOPS"', '"1e12 TFLOPS"'])
+def test_an_absurd_figure_is_refused_with_file_and_place(figure):
+    text = f'format = 1\n[[device]]\nname = "x1"\n[device.pipes.matrix]\nbf16 = {figure}\n'
+    with pytest.raises(DataFileError, match=r"mine\.toml: x1\.pipes\.matrix\.bf16"):
+        parse_device_text(text, "mine.toml")
+
+
+def test_a_user_name_cannot_take_over_a_packaged_machine(tmp_path):
+    path = tmp_path / "mine.toml"
+    body = '[device.memories.hbm]\nbandwidth = "1 TB/s"\n'
+    path.write_text(f'format = 1\n[[device]]\nname = "x1"\naliases = ["H100"]\n{body}')
+    with pytest.raises(DataFileError, match=r"x1: the name 'H100' already belongs to h100-sxm \(packaged\)"):
+        database([path])
+    path.write_text(f'format = 1\n[[device]]\nname = "h100-sxm"\naliases = ["h100"]\n{body}')
+    assert database([path]).get("h100").main_memory.bandwidth.value == 1e12

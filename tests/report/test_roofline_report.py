@@ -241,3 +241,14 @@ def test_a_picture_that_cannot_be_made_is_refused_clearly(tmp_path):
         charts.draw(fl.classify(), tmp_path / "chart.svg", "pie")
     with pytest.raises(UnknownNameError, match="nothing to draw"):
         charts.draw(fl.classify(m=[1, 2]), tmp_path / "chart.svg", "ratios")
+
+
+def test_every_row_of_the_course_is_calibrated():
+    text = " ".join(printed(print_classification, 200, fl.classify(), "en").split())
+    for fact in ("is 811 TFLOPS; the source prints 861", "is 114 TFLOPS; the source prints 565", "is 82.5 TFLOPS"):
+        assert fact in text
+
+
+def test_only_remarks_that_differ_in_figures_stand_for_each_other():
+    text = printed(print_classification, 200, fl.classify(table="ascend", device="h100"), "en")
+    assert "the peak for" in text or "does not do fp4" in text or "no fp4" in text

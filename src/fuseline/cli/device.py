@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fuseline.errors import UnknownNameError
+
 app = typer.Typer(
     help="Machines: list them, show one with its sources, compare several, measure this host.",
     rich_markup_mode=None,
@@ -66,6 +68,8 @@ def compare_devices(
     from fuseline.report.roofline_devices import comparison, print_comparison
 
     found = [device(name, tuple(device_file or ())) for name in names]
+    if len({machine.name for machine in found}) < max(2, len(found)):
+        raise UnknownNameError("compare needs two or more different machines")
     if as_json:
         rows = [
             {"figure": figure, "values": [None if value is None else value.to_dict() for value in values]}

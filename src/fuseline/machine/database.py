@@ -77,6 +77,15 @@ class Database:
         """This database with ``devices`` put over it."""
         added = tuple(devices)
         replaced = {device.name for device in added}
+        kept = {normalized(n): d for d in self.devices if d.name not in replaced for n in (d.name, d.title, *d.aliases)}
+        for device in added:
+            for name in (device.name, device.title, *device.aliases):
+                other = kept.get(normalized(name))
+                if other is not None:
+                    raise DataFileError(
+                        f"{device.origin}: {device.name}: the name {name!r} already belongs to {other.name} "
+                        f"({other.origin}); to replace that machine call yours {other.name!r}, else take another name"
+                    )
         return Database(tuple(d for d in self.devices if d.name not in replaced) + added)
 
 

@@ -21,6 +21,8 @@ from fuseline.units import Quantity, Source, SourceKind, parse_bytes, parse_rate
 
 FORMAT = 1
 MAX_FILE_BYTES = 4 * 2**20
+MAX_FIGURE = 1e19
+"""Figures above this, in base units, are a mistake of units: ten million TFLOPS, as for measured rates."""
 
 _FILE_KEYS = ("format", "sources", "profiler", "device")
 _DEVICE_KEYS = (
@@ -190,8 +192,12 @@ def _one_figure(entry: Any, unit: str, context: _Context, dtype: str) -> Quantit
             raise context.error(f"sparse is true or false, not {sparse!r}")
     try:
         number = _read(text, unit)
-    except FuselineError as error:
+    except (FuselineError, OverflowError) as error:
         raise context.error(str(error)) from error
+    if not number <= MAX_FIGURE:
+        raise context.error(f"{text!r} is absurd: check its unit")
+    if sparse and unit not in ("FLOP/s", "OP/s"):
+        raise context.error("sparse belongs to an arithmetic rate")
     if number <= 0:
         raise context.error(f"{text!r} must be positive; leave out a figure that is not known")
     return Quantity(number, unit, source, dtype, sparse)

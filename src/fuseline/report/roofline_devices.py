@@ -9,7 +9,7 @@ from fuseline.machine import Device, Memory, Pipe
 from fuseline.machine.database import HOST_NAME, PACKAGED_ORIGIN
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.roofline_notes import kind_text
-from fuseline.units import Quantity, format_bytes, format_number, format_quantity
+from fuseline.units import Quantity, SourceKind, format_bytes, format_number, format_quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,7 +176,9 @@ def print_comparison(devices: Sequence[Device], console: Console, lang: str | No
                 cells.append(text("device.unknown", language))
                 continue
             shown = _size(value) if value.unit == "B" else str(value)
-            if index == 0 or first is None:
+            if value.source.kind == SourceKind.ASSUMED:
+                cells.append(f"{shown} ({kind_text(value.source.kind, language)})")
+            elif index == 0 or first is None or first.source.kind == SourceKind.ASSUMED:
                 cells.append(shown)
             else:
                 ratio = format_number(value.value / first.value, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from fuseline.errors import printable
 from fuseline.report.catalogue import text
 from fuseline.report.wrapping import NO_BREAK_SPACE, wrap
 
@@ -30,7 +31,7 @@ def say(console: Console, sentence: str, style: str = "") -> None:
     """Prints prose in lines of the console's width, no number torn from its unit."""
     from rich.text import Text
 
-    for line in wrap(_UNITS.sub(NO_BREAK_SPACE, sentence), console.width) or [""]:
+    for line in wrap(_UNITS.sub(NO_BREAK_SPACE, printable(sentence)), console.width) or [""]:
         console.print(Text(line, style=style), soft_wrap=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fuseline.api.roofline import Classification, ShapeResult
+from fuseline.errors import printable
 from fuseline.machine import rate_unit
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.roofline_audit import print_audits, print_calibration, print_row_audit
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 BAR_CELLS = 8
 WIDE_COLUMNS = 108
+DEVICE_COLUMNS = 98
+_EXTRA_COLUMNS = 15
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STYLES = {
     "compute": "blue",
@@ -48,6 +51,7 @@ _STYLES = {
 }
 _ALIKE = 2
 _NAME_WIDTH = 16
+_MOST_SHOWN = 1000
 
 
 def print_classification(found: Classification, console: Console, lang: str | None = None) -> None:
@@ -109,7 +113,9 @@ def _print_table(table: TableResult, found: Classification, console: Console, la
     say(console, title, style="bold")
     if not table.rows:
         return
-    console.print(_rows_table(table.rows, console.width, lang))
+    console.print(_rows_table(table.rows[:_MOST_SHOWN], console.width, lang))
+    if len(table.rows) > _MOST_SHOWN:
+        say(console, text("roofline.not_shown", lang, count=len(table.rows) - _MOST_SHOWN))
     _print_peaks(table.rows, console, lang)
     if table.name == "row":
         say(console, bound_explained(table.rows[0].bound, lang, found.rule))
@@ -128,12 +134,12 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
     from rich.table import Table
 
     rows = list(rows)
-    wide = width >= WIDE_COLUMNS
     others = any(pipe.side == "third" for row in rows for pipe in row.pipes)
-    devices = len({row.row.device for row in rows}) > 1
+    devices = len({row.row.device for row in rows}) > 1 and width >= DEVICE_COLUMNS
+    wide = width >= WIDE_COLUMNS + _EXTRA_COLUMNS * (devices + others)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(text("roofline.column.name", lang), overflow="fold", min_width=_NAME_WIDTH)
-    if devices and wide:
+    if devices:
         table.add_column(text("roofline.column.device", lang), no_wrap=True)
     for side in ("compute", "memory"):
         if wide:
@@ -148,8 +154,8 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
         said = [bound_text(row.row.says, lang) for row in rows if row.row.says]
         table.add_column(text("roofline.column.says", lang), no_wrap=True, min_width=_widest(said))
     for row in rows:
-        cells: list[Text | str] = [row.row.name]
-        if devices and wide:
+        cells: list[Text | str] = [printable(row.row.name)]
+        if devices:
             cells.append(row.device.name if row.device else "–")
         for side in ("compute", "memory"):
             if wide:

@@ -183,6 +183,8 @@ def classify_row(
 
 def _owned(row: Row, owner: str) -> Row:
     """``row`` with its rates attributed to the machine they were measured on."""
+    if all(rate.source.machine == owner for rate in row.achieved.values()):
+        return row
     achieved = {key: replace(rate, source=replace(rate.source, machine=owner)) for key, rate in row.achieved.items()}
     return replace(row, achieved=achieved)
 

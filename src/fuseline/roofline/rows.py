@@ -10,11 +10,11 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fuseline.cost.operands import parse_operands
+from fuseline.cost.operands import OperandTypes, parse_operands
 from fuseline.cost.shapes import (
     OPERATIONS,
     VECTOR_OPERATIONS,
@@ -64,7 +64,8 @@ class Row:
     ``achieved`` maps ``compute``, ``memory`` or the name of a pipe, memory or link to the measured rate. ``dtype`` is
     the format that decides the peak, ``operands`` the formats that decide the bytes. ``says`` is the bound that the
     source states, as a bound name, and ``says_text`` in its words; ``line`` is that of its file, ``group`` the table of
-    the source that the row stands in. ``given_cost`` is the cost of a shape that no rule of ours describes.
+    the source that the row stands in. ``given_cost`` is the cost where it is known already or no rule
+    describes the shape.
     """
 
     name: str
@@ -190,10 +191,10 @@ def _records(lines: list[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
     """Each record with the line it starts on; one that does not read gives its error and costs only its first line."""
     start = 0
     while start < len(lines):
-        reader = csv.reader(islice(lines, start, start + 1), strict=True)
+        reader = csv.reader(lines[start : start + 1], strict=True)
         used = 1
         if lines[start].count('"') % 2:  # the cell may go on
-            reader = csv.reader(islice(lines, start, start + MAX_RECORD_LINES), strict=True)
+            reader = csv.reader(lines[start : start + MAX_RECORD_LINES], strict=True)
         try:
             cells: list[str] | csv.Error = next(reader, [])
             used = max(reader.line_num, 1)
@@ -228,7 +229,7 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
     given = cell.get("dtype", default_dtype or operands)
     if not given:
         raise UnitError("no dtype: give a dtype column, or --dtype for all rows")
-    types = parse_operands(given)
+    types = _operands(given)
     sizes = {name: _size(name, cell[name]) for name in SIZE_COLUMNS if name in cell}
     latency = cell.get("latency_us")
     waves = cell.get("waves")
@@ -249,10 +250,10 @@ def _row(cell: Mapping[str, str], path: str, line: int, default_device: str, def
         group=cell.get("group", ""),
     )
     achieved = dict(_rates(cell, row))
-    if not achieved and (row.latency_s is None or row.cost() is None):
+    cost = row.cost()
+    if not achieved and (row.latency_s is None or cost is None):
         raise UnitError("nothing to classify: give tflops and gbps, or a shape with latency_us")
-    row.cost()
-    return with_achieved(row, achieved)
+    return replace(row, achieved=achieved, given_cost=cost)
 
 
 def _operation(given: str, sizes: Mapping[str, Any]) -> str:
@@ -262,9 +263,15 @@ def _operation(given: str, sizes: Mapping[str, Any]) -> str:
     return ("grouped-gemm" if "groups" in sizes else "gemm") if sizes else ""
 
 
+@lru_cache(maxsize=1024)
+def _operands(text: str) -> OperandTypes:
+    """``parse_operands``, once for each spelling: files repeat them in every row."""
+    return parse_operands(text)
+
+
 def _size(name: str, text: str) -> Any:
     if name not in _WORD_SIZES:
-        return parse_count(text)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else parse_count(text)
     if name != "causal":
         return text
     if text.lower() not in ("true", "false"):
