@@ -87,21 +87,23 @@ def _seconds(body: Body, values: list[np.ndarray[Any, Any]], threads: int) -> fl
 
 
 def count(assembly: str) -> dict[str, int]:
-    """Instructions of the loop in a body's assembly: all, those that touch memory, divisions and square roots.
+    """Instructions of one pass of the loop in a body's assembly: all, those that touch memory, divisions and roots.
 
-    The body stores in one of two ways; both are counted, which adds as many instructions as there are outputs.
+    The pass falls through every conditional jump but the last, as code for rare operands is out of the way.
     """
     lines = assembly[assembly.index("\nbody:") :].splitlines()
     labels = {m[1]: i for i, line in enumerate(lines) if (m := re.match(r"(\.L\w+):", line))}
-    jumps = [
-        (labels[m[1]], i)
-        for i, line in enumerate(lines)
-        if (m := re.match(r"\s+(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.L\w+)", line))
-        and m[1] in labels
-    ]
-    first = min(target for target, source in jumps if target < source)
-    last = max(source for target, source in jumps if target <= source)
-    loop = [line.strip() for line in lines[first : last + 1] if re.match(r"\s+[a-z]", line)]
+    targets = {i: labels[m[1]] for i, line in enumerate(lines) if (m := _JUMP.match(line)) and m[1] in labels}
+    top = min(target for source, target in targets.items() if target < source)
+    loop, at = [], top
+    while at < len(lines) and len(loop) < len(lines):
+        line, target = lines[at].strip(), targets.get(at)
+        if re.match(r"[a-z]", line):
+            loop.append(line)
+        jumps_always = target is not None and re.match(r"(jmp|b)\s", line)
+        at = target if target is not None and jumps_always else at + 1
+        if top in (at, target):
+            break
     memory = [i for i in loop if re.search(r"\(%\w+|\[\w+", i) and not i.startswith("lea")]
     return {
         "instructions": len(loop),
@@ -109,6 +111,10 @@ def count(assembly: str) -> dict[str, int]:
         "constants_and_spills": sum("%rip" in i or "%rsp" in i or "[sp" in i for i in memory),
         "divisions": sum(any(d in i.split()[0] for d in _DIVIDERS) for i in loop),
     }
+
+
+_JUMP = re.compile(r"\s+(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.L\w+)")
+"""A jump of x86-64 or AArch64 and its target."""
 
 
 if __name__ == "__main__":
