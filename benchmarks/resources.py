@@ -95,7 +95,8 @@ def count(assembly: str) -> dict[str, int]:
     labels = {m[1]: i for i, line in enumerate(lines) if (m := re.match(r"(\.L\w+):", line))}
     targets = {i: labels[m[1]] for i, line in enumerate(lines) if (m := _JUMP.match(line)) and m[1] in labels}
     top = min(target for source, target in targets.items() if target < source)
-    loop, at = [], top
+    loop: list[str] = []
+    at = top
     while at < len(lines) and len(loop) < len(lines):
         line, target = lines[at].strip(), targets.get(at)
         if re.match(r"[a-z]", line):
