@@ -128,17 +128,17 @@ class ExactSearch:
         return self.standing.closed or self.standing.best.peak <= self._goal
 
     def _target(self, step: int) -> int:
-        """The capacity to try: the goal or bound on every third restart, else just below the best peak by a step that
+        """The capacity to try: the goal or bound on every other restart, else just below the best peak by a step that
         adapts.
         """
         floor = max(self.standing.lower, self._goal)
         top = self.standing.best.peak - 1
-        if self._restarts < _PLAIN_RESTARTS or self._restarts % 3 == 0:
+        if self._restarts < _PLAIN_RESTARTS or self._restarts % 2 == 0:
             return min(floor, top)
         return max(floor, top - ((top - floor) >> step))
 
     def _next_step(self, step: int, outcome: int) -> int:
-        if self._restarts <= _PLAIN_RESTARTS or self._restarts % 3 == 1:
+        if self._restarts <= _PLAIN_RESTARTS or self._restarts % 2 == 1:
             return step
         return max(1, step - 1) if outcome == kernel.FOUND else min(step + 1, 6)
 
