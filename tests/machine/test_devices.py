@@ -178,3 +178,12 @@ def test_a_machine_as_data_has_every_figure_in_base_units():
     assert hbm["bandwidths_bytes_per_s"][0]["value"] == 3.35e12
     assert found["launch_latency_s"]["source"]["kind"] == "assumed"
     assert database().names() == sorted(database().names())
+
+
+def test_kinds_and_confidences_say_how_a_figure_came_to_be():
+    ascend = device("ascend-950dt").pipe("matrix").peak("fp8")
+    assert ascend.source.kind == "derived"  # 2 x 8192 FLOP a cycle and core x 1650 MHz x 32 cores
+    assert ascend.value == 2 * 8192 * 1650e6 * 32
+    assert [q.source.kind for q in device("b200").main_memory.bandwidths] == ["datasheet", "effective"]
+    assert device("apple-m2-max").main_memory.bandwidth.source.confidence == "low"
+    assert device("mi355x").pipe("vector").peak("f64").source.confidence == "medium"

@@ -252,3 +252,16 @@ def test_every_row_of_the_course_is_calibrated():
 def test_only_remarks_that_differ_in_figures_stand_for_each_other():
     text = printed(print_classification, 200, fl.classify(table="ascend", device="h100"), "en")
     assert "the peak for" in text or "does not do fp4" in text or "no fp4" in text
+
+
+def test_a_chart_says_which_kernels_it_leaves_out_and_draws_no_roof_without_a_point(tmp_path):
+    charts.draw(fl.classify(table="deepgemm"), tmp_path / "a.svg", lang="en")
+    picture = (tmp_path / "a.svg").read_text()
+    assert "21 kernels have no point" in picture and "b200" not in picture
+
+
+def test_roofs_of_several_machines_carry_their_names_and_integers_their_unit(tmp_path):
+    charts.draw(fl.classify(), tmp_path / "a.svg", also=[fl.device("h100")], lang="en")
+    picture = (tmp_path / "a.svg").read_text()
+    assert "h100-sxm: matrix fp8 1.979 PFLOPS, matrix i8 1.979 POPS" in picture
+    assert "stroke-dasharray" in picture and "FLOP/B" in picture

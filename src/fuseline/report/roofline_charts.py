@@ -50,7 +50,9 @@ _COLOURS = {
     UNDETERMINED: "#777777",
 }
 _PIPE_COLOUR = "#c02040"
-_ROOF_SHADES = ("#333333", "#8a5a2b", "#5a6b8a", "#7a7a3a")
+_ROOF_SHADES = ("#333333", "#b0562b", "#3f62b5", "#6f7a1f")
+_DASHES = ([1, 0], [8, 4], [2, 3], [10, 3, 2, 3])
+_SHIFTS = (0.0, 0.27)
 _FONT = "sans-serif"
 
 
@@ -106,7 +108,7 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     import altair as alt
 
     kernels = points(found)
-    devices = _devices(found, also)
+    devices = _devices(kernels, found, also)
     x_range, y_range = _ranges(kernels, devices)
     lines: list[dict[str, Any]] = []
     ridges: list[dict[str, Any]] = []
@@ -115,8 +117,8 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
         lines += found_lines
         ridges += [r for r in found_ridges if x_range[0] <= r["x"] <= x_range[1]]
     for ridge in ridges:
-        ridge["value"] = format_number(ridge["x"])
-        ridge["ridge"] = text("roofline.chart.ridge", lang, value=ridge["value"])
+        ridge["value"] = f"{format_number(ridge['x'])} {ridge['unit']}"
+        ridge["ridge"] = text("roofline.chart.ridge", lang, value=ridge["value"].removesuffix(" FLOP/B"))
     x = _log_axis("x", x_range, text("roofline.chart.intensity", lang), ".3~s")
     y = _log_axis("y", y_range, text("roofline.chart.performance", lang), ".3~s")
 
@@ -128,11 +130,16 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     names = [device.name for device in devices]
     shades = alt.Scale(domain=names, range=[_ROOF_SHADES[i % len(_ROOF_SHADES)] for i in range(len(names))])
     legend = alt.Legend(title=text("roofline.chart.roof", lang), symbolType="stroke") if len(names) > 1 else None
+    patterns = alt.Scale(domain=names, range=[_DASHES[i % len(_DASHES)] for i in range(len(names))])
+    dashes = alt.StrokeDash("device:N", scale=patterns, legend=None)
+    if len(names) > 1:  # equal formats of several machines are told apart by the name in front
+        for line in lines:
+            line["label"] = f"{line['device']}: {line['label']}"
     roof_colour = alt.Color("device:N", scale=shades, legend=legend)
     roof_layer = (
         alt.Chart(alt.InlineData(lines))
         .mark_line(strokeWidth=2, clip=True)
-        .encode(x=x, y=y, detail="line:N", color=roof_colour, tooltip=["device:N", "label:N"])
+        .encode(x=x, y=y, detail="line:N", color=roof_colour, strokeDash=dashes, tooltip=["device:N", "label:N"])
     )
     layers = [roof_layer, *_roof_labels(lines, x, y, x_range, y_range, shades)]
     ridge_layer = (
@@ -147,15 +154,24 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     ridge_texts = _haloed(named, x, y, "value:N", shade, align="left", dx=9, dy=11, fontSize=11)
     below = alt.layer(*layers, ridge_layer, *ridge_texts)
     above = _kernel_layers(kernels, names_beside, x, y, lang)
-    subtitle = text("roofline.chart.subtitle", lang, rows=len(kernels), device=", ".join(names) or "–")
+    drawn = text("roofline.chart.subtitle", lang, rows=len(kernels), device=", ".join(names) or "–")
+    subtitle = [drawn, *_left_out(len(found.rows) + len(found.shapes) - len(kernels), lang)]
     chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent")
     return _styled(chart, text("roofline.chart.roofline_title", lang), subtitle)
 
 
-def _devices(found: Classification, also: Sequence[Device]) -> list[Device]:
+def _devices(kernels: Sequence[dict[str, Any]], found: Classification, also: Sequence[Device]) -> list[Device]:
+    """The machines whose roofs are drawn: those with a point in the picture, and those asked for."""
     rows = [row.device for row in found.rows if row.device is not None]
     shapes = [shape.analysis.device for shape in found.shapes]
-    return list({device.name: device for device in (*rows, *shapes, *also)}.values())
+    present = {kernel["device"] for kernel in kernels}
+    drawn = [device for device in (*rows, *shapes) if device.name in present]
+    return list({device.name: device for device in (*drawn, *also)}.values())
+
+
+def _left_out(count: int, lang: str) -> list[str]:
+    """The sentence about kernels without a point, where there are any."""
+    return [text("roofline.chart.left_out", lang, count=count)] if count else []
 
 
 def _ranges(
@@ -199,16 +215,18 @@ def _roof_labels(
     angle = -math.degrees(math.atan(slope))
     flat: list[dict[str, Any]] = []
     steep: list[dict[str, Any]] = []
-    placed: list[float] = []
+    placed: list[tuple[float, float]] = []
     span = math.log(y_range[1] / y_range[0])
     for start, end in zip(lines[::2], lines[1::2], strict=True):
         if start["side"] == "compute":
             height = math.log(end["y"] / y_range[0]) / span
-            if all(abs(height - other) > 0.024 for other in placed):
-                placed.append(height)
-                flat.append(end | {"x": x_range[1] * 0.98})
+            # labels of roofs that lie close stand further left, so that none covers another
+            shift = next((s for s in _SHIFTS if all(abs(height - h) > 0.024 or s != at for h, at in placed)), None)
+            if shift is not None:
+                placed.append((height, shift))
+                flat.append(end | {"x": x_range[0] * (x_range[1] / x_range[0]) ** (0.995 - shift)})
         else:
-            offset = 1.6 + 1.5 * len([s for s in steep if s["device"] != start["device"]])
+            offset = 1.6 + 3.4 * len([s for s in steep if s["device"] != start["device"]])
             at = max(start["x"], y_range[0] / (start["y"] / start["x"])) * offset
             steep.append(start | {"x": at, "y": at * start["y"] / start["x"]})
     colour = alt.Color("device:N", scale=shades, legend=None)
@@ -293,7 +311,7 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     import altair as alt
 
     kernels = [
-        kernel | {"x": row.ratio("memory"), "y": row.ratio("compute")}
+        kernel | {"x": row.ratio("memory"), "y": row.ratio("compute"), "mixed": any(p.objections for p in row.pipes)}
         for row, kernel in measured_points(found)
         if row.ratio("memory") is not None and row.ratio("compute") is not None
     ]
@@ -330,7 +348,8 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     thresholds = {name: format_number(value) for name, value in found.rule.thresholds().items()}
     known = found.rule.name in ("book", "nsight")
     subtitle = text(f"roofline.chart.subtitle_{found.rule.name}", lang, **thresholds) if known else found.rule.name
-    return _styled(chart, text("roofline.chart.ratios_title", lang), subtitle)
+    missing = len(found.rows) + len(found.shapes) - len(kernels)
+    return _styled(chart, text("roofline.chart.ratios_title", lang), [subtitle, *_left_out(missing, lang)])
 
 
 def _ratio_axis(channel: str, largest: float, title: str) -> Any:
@@ -341,7 +360,7 @@ def _ratio_axis(channel: str, largest: float, title: str) -> Any:
     return kind(f"{channel}:Q", scale=alt.Scale(domain=[0, largest], nice=False), axis=axis)
 
 
-def _styled(chart: Any, title: str, subtitle: str) -> Any:
+def _styled(chart: Any, title: str, subtitle: list[str]) -> Any:
     """The size, fonts and title that both charts share."""
     import altair as alt
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuseline.api.roofline import Classification
-from fuseline.machine import Device
+from fuseline.machine import Device, rate_unit
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.rules import Reading, Rule
 from fuseline.units import format_percent, format_rate
@@ -64,7 +64,7 @@ def points(found: Classification) -> list[dict[str, Any]]:
                 "x": float(analysis.intensity),
                 "y": performance,
                 "bound": analysis.bound,
-                "performance": format_rate(performance, "FLOP/s"),
+                "performance": format_rate(performance, analysis.pipes[0].peak.unit),
                 "bandwidth": format_rate(float(analysis.cost.bytes()) / limit),
                 "of_compute": "–",
                 "of_memory": "–",
@@ -99,12 +99,23 @@ def roofs(device: Device, low: float, high: float) -> tuple[list[dict[str, Any]]
     ridges: list[dict[str, Any]] = []
     for value, pipes in sorted(flat.items(), key=lambda entry: _importance(entry[1])):
         formats = [dtype for dtypes in pipes.values() for dtype in dtypes]
-        unit = "OP/s" if all(dtype.startswith("i") for dtype in formats) else "FLOP/s"
-        parts = ", ".join(f"{name} {'/'.join(dict.fromkeys(dtypes))}" for name, dtypes in pipes.items())
-        label = f"{parts} {format_rate(value, unit)}"
+        units = list(dict.fromkeys(rate_unit(dtype.partition("/")[0]) for dtype in formats))
+        unit = "FLOP/s" if "FLOP/s" in units else "OP/s"
+        label = ", ".join(f"{_formats(pipes, each)} {format_rate(value, each)}" for each in sorted(units))
         lines += _line(device.name, label, "compute", (max(low, value / widest), value), (high, value))
-        ridges.append({"device": device.name, "label": label, "x": value / main, "y": value})
+        ridges.append(
+            {"device": device.name, "label": label, "x": value / main, "y": value, "unit": unit.replace("/s", "/B")}
+        )
     return lines, ridges
+
+
+def _formats(pipes: dict[str, list[str]], unit: str) -> str:
+    """The formats of each pipe whose rates are in ``unit``, as ``matrix bf16/f16, vector f16``."""
+    chosen = {
+        name: [dtype for dtype in dict.fromkeys(dtypes) if rate_unit(dtype.partition("/")[0]) == unit]
+        for name, dtypes in pipes.items()
+    }
+    return ", ".join(f"{name} {'/'.join(dtypes)}" for name, dtypes in chosen.items() if dtypes)
 
 
 def _importance(pipes: dict[str, list[str]]) -> int:
