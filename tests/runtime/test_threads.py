@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import default_rng  # loaded before any fork: a child must not wait for a parent's import
 
 from arrays import same_bits
 from fuseline.api.kernel import compile
@@ -24,7 +25,7 @@ LARGE = 400_000
 
 
 def large_call(seed: int) -> tuple[Any, Any]:
-    generator = np.random.default_rng(seed)
+    generator = default_rng(seed)
     x, b, r = (generator.standard_normal(LARGE).astype(np.float32) for _ in range(3))
     (found,) = iterate.run(multiply_add(), [x, b, r], [None])
     return found, x * b + r
@@ -97,7 +98,7 @@ def test_small_calls_of_many_kernels_from_many_threads_are_all_right() -> None:
     wrong: list[int] = []
 
     def work(seed: int) -> None:
-        generator = np.random.default_rng(seed)
+        generator = default_rng(seed)
         for turn in range(300):
             i = (seed + turn) % len(kernels)
             x, y = (generator.standard_normal(1 + turn % 90).astype("f4" if turn % 3 else "f8") for _ in range(2))
