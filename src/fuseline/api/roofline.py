@@ -31,7 +31,7 @@ from fuseline.roofline.rows import (
     read_rows,
     with_achieved,
 )
-from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, rule_named
+from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, chosen_rule, rule_named
 from fuseline.roofline.shape import ShapeAnalysis, analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
 from fuseline.units import Quantity, parse_rate
@@ -336,25 +336,6 @@ def formula_cost(
     return ShapeCost("formula", named, work, tuple(tensors), dtype)
 
 
-def chosen_rule(
-    name: str, saturated: float | None = None, involved: float | None = None, other: float | None = None
-) -> Rule:
-    """The rule ``name``, the book rule with the thresholds that are given; raises ``UnitError`` for bad ones."""
-    rule = rule_named(name)
-    if saturated is None and involved is None and other is None:
-        return rule
-    if not isinstance(rule, BookRule):
-        raise UnitError(f"thresholds belong to the book rule, not to {name}")
-    changed = BookRule(
-        saturated=rule.saturated if saturated is None else saturated,
-        involved=rule.involved if involved is None else involved,
-        other=rule.other if other is None else other,
-    )
-    if not 0 < changed.other <= changed.involved <= changed.saturated <= 1:
-        raise UnitError("thresholds must satisfy 0 < other <= involved <= saturated <= 1")
-    return changed
-
-
 def _resolve(device: str | Device | None, lookup: _Lookup) -> Device | None:
     return machine.device(device, lookup.device_files) if isinstance(device, str) else device
 
@@ -504,6 +485,7 @@ __all__ = [
     "Classification",
     "Row",
     "ShapeResult",
+    "chosen_rule",
     "classify",
     "device",
     "devices",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fuseline.errors import UnknownNameError
+from fuseline.errors import UnitError, UnknownNameError
 
 LATENCY_FACTOR = 2.0
 """A kernel is latency-bound when its time is below this many times the launch floor."""
@@ -183,3 +183,22 @@ def rule_named(name: str | Rule) -> Rule:
     if name not in RULES:
         raise UnknownNameError(f"unknown rule {name!r}; choose one of {', '.join(RULES)}")
     return RULES[name]
+
+
+def chosen_rule(
+    name: str, saturated: float | None = None, involved: float | None = None, other: float | None = None
+) -> Rule:
+    """The rule ``name``, the book rule with the thresholds that are given; raises ``UnitError`` for bad ones."""
+    rule = rule_named(name)
+    if saturated is None and involved is None and other is None:
+        return rule
+    if not isinstance(rule, BookRule):
+        raise UnitError(f"thresholds belong to the book rule, not to {name}")
+    changed = BookRule(
+        saturated=rule.saturated if saturated is None else saturated,
+        involved=rule.involved if involved is None else involved,
+        other=rule.other if other is None else other,
+    )
+    if not 0 < changed.other <= changed.involved <= changed.saturated <= 1:
+        raise UnitError("thresholds must satisfy 0 < other <= involved <= saturated <= 1")
+    return changed
