@@ -104,6 +104,7 @@ def _head(data: dict[str, Any]) -> str:
         if data.get("processor_time")
         else ""
     )
+    note = f"\n- **Of this run**: {data['note']}" if data.get("note") else ""
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     return f"""# Benchmarks
 
@@ -120,7 +121,7 @@ one machine; a shared machine's speed drifts, so read ratios and fractions, not 
   first.{clock}
 - **Copy limit**: a loop that reads and writes the same arrays and computes nothing, with the same threads and streaming
   stores. The fraction of it is its time over a row's, both from the same turns. Shown from 2^20 elements on.
-- **Ratio**: a peer's time over fuseline's in the same process and mode; below 1 the peer is faster."""
+- **Ratio**: a peer's time over fuseline's in the same process and mode; below 1 the peer is faster.{note}"""
 
 
 # ── the summary ──────────────────────────────────────────────────────────────────────────────────────────────────────
