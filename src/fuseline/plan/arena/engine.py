@@ -61,6 +61,11 @@ def compiled_before(functions: SimpleNamespace) -> bool:
     return all(any(_index_files(function)) for function in vars(functions).values())
 
 
+def kernel_loaded() -> bool:
+    """Whether the compiled kernel has run in this process, so that using it costs nothing more."""
+    return compile_module.cache_info().currsize > 0 and bool(compiled_kernel().walk.signatures)
+
+
 def _index_files(function: Any) -> Iterator[Path]:
     module = function.py_func.__module__.rpartition(".")[2]
     return Path(function.stats.cache_path).glob(f"{module}.{function.py_func.__name__}-*.nbi")

@@ -134,6 +134,8 @@ class _Planning:
         """Nodes worth walking as plain Python: what takes about as long as loading compiled code does."""
         if not engine.numba_available():
             return 1 << 60
+        if engine.kernel_loaded():
+            return 0
         return min(_PURE_NODES, _PURE_WORK // max(1, self._entries()))
 
     def _entries(self) -> int:
