@@ -6,6 +6,7 @@ or 10,000 parentheses needs neither a tree nor recursion. What the grammar does 
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 import unicodedata
@@ -24,7 +25,7 @@ from ..ir.node import Attrs, Node, literal, literal_value, make
 from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
 from ..ir.size import Dim, named
 from ..ops import INFIX, OPERATIONS, SPELLINGS
-from .lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken
+from .lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken, digest, make_tables
 
 MAX_TEXT_BYTES = 16 * 2**20
 MAX_NUMBER_CHARACTERS = 1_000
@@ -65,8 +66,12 @@ def parse_formula(text: str) -> Program:
 
 @cache
 def _parser() -> Parser:
-    grammar = resources.files(__package__).joinpath("formula.lark").read_text(encoding="utf-8")
-    return Parser(grammar, start="program", line_end="_NEWLINE")
+    folder = resources.files(__package__)
+    grammar = folder.joinpath("formula.lark").read_text(encoding="utf-8")
+    tables = json.loads(folder.joinpath("formula_tables.json").read_text(encoding="utf-8"))
+    if tables["grammar"] != digest(grammar):  # the grammar is being worked on
+        tables = make_tables(grammar, "program")
+    return Parser(tables, line_end="_NEWLINE")
 
 
 class _Locations(Mapping[Node, tuple[int, int]]):

@@ -1,14 +1,17 @@
 """Runs the LALR tables that lark makes of a grammar, calling an action for each rule as it is reduced.
 
-lark reads the grammar and builds the tables; the loop is ours because it is nearly all of the time a formula takes: one
-regular expression finds the tokens, rules are numbers rather than hashed objects, and the unit rules that precedence is
-spelled with are crossed in one step.
+lark reads the grammar and builds the tables, which are kept beside it as data (`tools/make_formula_tables.py`), because
+building them takes longer than most formulas. The loop is ours because it is nearly all of the time a formula takes:
+one regular expression finds the tokens, rules are numbers rather than hashed objects, and the unit rules that
+precedence is spelled with are crossed in one step.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -66,24 +69,16 @@ class Parser:
     dropped inside brackets.
     """
 
-    def __init__(self, grammar: str, start: str, line_end: str) -> None:
-        from lark import Lark
-
-        built = Lark(grammar, parser="lalr", start=start, maybe_placeholders=False)
-        table = built.parser.parser._parse_table
-        self._start: int = table.start_states[start]
-        self._end: int = table.end_states[start]
-        rules: dict[Any, _Rule] = {rule: _rule(rule) for rule in built.rules}
-        self._rules = list(rules.values())
-        number = {rule: i for i, rule in enumerate(rules)}
-        # A state's entry is the state to go to, or minus one minus the number of the rule to reduce.
-        self._table: dict[int, dict[str, int]] = {
-            state: {symbol: target if kind.name == "Shift" else -1 - number[target]
-                    for symbol, (kind, target) in row.items()}
-            for state, row in table.states.items()
-        }  # fmt: skip
-        self._scanner = _scanner(built.terminals)
-        self._ignored = frozenset(built.ignore_tokens)
+    def __init__(self, tables: Mapping[str, Any], line_end: str) -> None:
+        self._start: int = tables["start"]
+        self._end: int = tables["end"]
+        self._rules = [
+            _Rule(origin, size, pick, tuple(kept), frozenset(spliced), action)
+            for origin, size, pick, kept, spliced, action in tables["rules"]
+        ]
+        self._table: list[dict[str, int]] = tables["states"]
+        self._scanner = re.compile(tables["tokens"])
+        self._ignored = frozenset(tables["ignored"])
         self._line_end = line_end
         self._settled: dict[tuple[int, str, str], int] = {}
 
@@ -165,6 +160,55 @@ class Parser:
             yield token
 
 
+def make_tables(grammar: str, start: str) -> dict[str, Any]:
+    """What lark makes of a grammar, as plain data: states, rules and the expression that finds tokens.
+
+    A state's entry is the state to go to, or minus one minus the number of the rule to reduce.
+    """
+    from lark import Lark
+
+    built = Lark(grammar, parser="lalr", start=start, maybe_placeholders=False)
+    table = built.parser.parser._parse_table
+    rules: dict[Any, _Rule] = {rule: _rule(rule) for rule in built.rules}
+    number = {rule: i for i, rule in enumerate(rules)}
+    first = table.start_states[start]
+    order = _breadth_first(table.states, first)
+    renumbered = {state: i for i, state in enumerate(order)}
+    states = [
+        {
+            symbol: renumbered[target] if kind.name == "Shift" else -1 - number[target]
+            for symbol, (kind, target) in sorted(table.states[state].items())
+        }
+        for state in order
+    ]
+    return {
+        "grammar": digest(grammar),
+        "start": renumbered[first],
+        "end": renumbered[table.end_states[start]],
+        "rules": [[r.origin, r.size, r.pick, list(r.kept), sorted(r.spliced), r.action] for r in rules.values()],
+        "states": states,
+        "tokens": _token_pattern(built.terminals),
+        "ignored": sorted(built.ignore_tokens),
+    }
+
+
+def _breadth_first(states: Mapping[Any, Any], first: Any) -> list[Any]:
+    """States as they are met from the first one, symbols in order: lark's own numbers differ from run to run."""
+    order = {first: None}
+    waiting = deque([first])
+    while waiting:
+        for _, (kind, target) in sorted(states[waiting.popleft()].items()):
+            if kind.name == "Shift" and target not in order:
+                order[target] = None
+                waiting.append(target)
+    return list(order)
+
+
+def digest(grammar: str) -> str:
+    """What tables are recognised by as those of a grammar."""
+    return hashlib.sha256(grammar.encode()).hexdigest()
+
+
 def _rule(rule: Any) -> _Rule:
     """One of lark's rules as what its reduction does."""
     symbols = rule.expansion
@@ -176,8 +220,8 @@ def _rule(rule: Any) -> _Rule:
     return _Rule(str(rule.origin.name), len(symbols), kept[0] if single else None, kept, spliced, action)
 
 
-def _scanner(terminals: Iterable[Any]) -> re.Pattern[str]:
+def _token_pattern(terminals: Iterable[Any]) -> str:
     """One expression with a group for each terminal, the more specific ones first, and one for everything else."""
     ordered = sorted(terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
     groups = [f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in ordered]
-    return re.compile("|".join([*groups, rf"(?P<{_NO_TERMINAL}>[\s\S])"]))
+    return "|".join([*groups, rf"(?P<{_NO_TERMINAL}>[\s\S])"])
