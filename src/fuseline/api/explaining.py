@@ -22,6 +22,7 @@ from ..machine.device import Device
 from ..passes.pipeline import optimize
 from ..plan.buffers import BufferPlan, assign_buffers
 from ..plan.launch import fused, unfused
+from ..roofline.rules import LATENCY_FACTOR
 from ..units import parse_shape
 from .explanation import Dataflow, Explanation, Instruction, Memory, Placed, PlanTraffic, Traffic
 from .program import Source, as_program, graph
@@ -30,9 +31,6 @@ DEFAULT_SHAPE = (4096, 14336)
 """The feed-forward activations of Llama-3-8B for 4096 tokens."""
 DEFAULT_DTYPE = "bf16"
 DEFAULT_DEVICE = "h100-sxm"
-
-LATENCY_FLOORS = 2.0
-"""A launch that takes less than this many launch latencies is bound by latency."""
 
 
 def explain(
@@ -196,7 +194,7 @@ def _plan_traffic(ledger: Ledger, figures: Rates) -> PlanTraffic:
 
 def _bound(side: PlanTraffic) -> str:
     """Which resource takes longest: the memory, the vector pipe, or the launches themselves."""
-    if side.total_s < LATENCY_FLOORS * side.launch_time_s:
+    if side.total_s < LATENCY_FACTOR * side.launch_time_s:
         return "latency"
     return "compute" if (side.compute_time_s or 0.0) > side.bandwidth_time_s else "memory"
 

@@ -96,7 +96,6 @@ class Kernel(ElementwiseKernel):
             reads_of(program),
             self._check_declared_shapes if declared else None,
         )
-        self._graphs: dict[DTypes, Graph] = {}
 
     # ── what it is ──
 

@@ -14,7 +14,6 @@ from fuseline.cli.programs import (
     parse_names,
     parse_sizes,
     read_program,
-    uncollected,
 )
 from fuseline.errors import UnsupportedError
 
@@ -66,11 +65,12 @@ def emit(
     PROGRAM is a formula, a file, or - for standard input.
     """
     from fuseline.api.program import graph, optimize
+    from fuseline.ir.garbage import collection_paused
     from fuseline.units import parse_shape
 
     dims = None if shape is None else parse_shape(shape)
     source = read_program(program)
-    with uncollected():
+    with collection_paused():
         found = optimize(graph(source, dtype, parse_names(outputs), dims, parse_sizes(size) or None))
     if header and target is not Target.C:
         raise UnsupportedError(f"--header belongs to --target c, not {target.value}")

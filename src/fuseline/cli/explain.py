@@ -17,7 +17,6 @@ from fuseline.cli.programs import (
     parse_names,
     parse_sizes,
     read_program,
-    uncollected,
 )
 from fuseline.report.catalogue import resolve_language
 
@@ -57,8 +56,7 @@ def explain(
     from fuseline.machine.database import device as find_device
 
     machine = find_device(device, device_file or ())
-    with uncollected():
-        found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
+    found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
     if measure or quick or n is not None:
         found = found.with_measurements(measured_rows(source, n, dtype, None, names, sizes, quick))
     if as_json:

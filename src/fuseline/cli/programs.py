@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
@@ -80,18 +78,6 @@ def _text(stream: BinaryIO, name: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFileError(f"{name}: not UTF-8 text (byte {error.start})") from None
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without Python's cycle collector, which would walk a large graph again and again and find nothing to free."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def parse_sizes(pairs: Sequence[str] | None) -> dict[str, int]:

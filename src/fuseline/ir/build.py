@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import TypeRuleError
-from .dtype import BOOL, DType
+from .dtype import DType
 from .infer import apply
 from .node import Node, const, const_bits, make
 from .size import Shape
@@ -159,8 +159,3 @@ def horner(x: Expr, coefficients: Sequence[Any]) -> Expr:
 def input_node(name: str, d: DType, shape: Shape | None = None) -> Node:
     """An input called ``name``."""
     return make("input", (), (("name", name),), TensorType(d, shape))
-
-
-def true() -> Expr:
-    """The constant true."""
-    return Expr(const(True, BOOL))

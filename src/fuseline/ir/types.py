@@ -16,11 +16,6 @@ class TensorType:
     dtype: DType
     shape: Shape | None = None
 
-    @property
-    def is_scalar(self) -> bool:
-        """Whether this is one element without axes."""
-        return self.shape == ()
-
     def element_count(self) -> Any:
         """Number of elements, an integer or a `Size`; the shape must be known."""
         assert self.shape is not None
