@@ -128,18 +128,15 @@ def _bound_sizes(needed: Sequence[str], given: Mapping[str, int]) -> dict[str, i
 def dataflow(g: Graph, source: str) -> Dataflow:
     """The table of instructions of an optimised graph."""
     outputs = set(g.output_nodes)
+    names = {n: _name(g, n) for n in (*g.inputs, *g.nodes)}
     rows = []
     for number, node in enumerate(g.nodes):
         users = g.users[node]
         last = None if node in outputs or not users else g.number[users[-1]]
-        args = tuple(_operand(g, a) for a in node.args)
-        rows.append(Instruction(number, _name(g, node), node.op, args, g.levels[node], len(users), last))
+        args = tuple([names[a] if a in names else const_text(a) for a in node.args])
+        rows.append(Instruction(number, names[node], node.op, args, g.levels[node], len(users), last))
     widest = max(Counter(g.levels.values()).values(), default=0)
     return Dataflow(source, print_graph(g), tuple(rows), g.depth, widest)
-
-
-def _operand(g: Graph, node: Node) -> str:
-    return const_text(node) if node.op == "const" else _name(g, node)
 
 
 def _name(g: Graph, node: Node) -> str:

@@ -95,19 +95,12 @@ class Ledger:
     @cached_property
     def bytes(self) -> Amount:
         """Bytes moved by all launches."""
-        return _sum(line.bytes for line in self.lines)
+        return sum([line.bytes for line in self.lines])
 
     @cached_property
     def flops(self) -> Amount:
         """Work of all launches."""
-        return _sum(line.flops for line in self.lines)
-
-
-def _sum(values: Any) -> Amount:
-    total: Amount = 0
-    for v in values:
-        total = total + v
-    return total
+        return sum([line.flops for line in self.lines])
 
 
 def make_ledger(plan: Plan, sizes: Sizes) -> Ledger:
@@ -116,9 +109,9 @@ def make_ledger(plan: Plan, sizes: Sizes) -> Ledger:
 
 
 def _line(launch: Launch, sizes: Sizes) -> Line:
-    read = _sum(sizes.bytes_of(n) for n in launch.reads)
-    written = _sum(sizes.bytes_of(n) for n in launch.writes)
-    flops = _sum(flops_of(n, sizes.elements) for n in launch.nodes)
+    read = sum([sizes.bytes_of(n) for n in launch.reads])
+    written = sum([sizes.bytes_of(n) for n in launch.writes])
+    flops = sum([flops_of(n, sizes.elements) for n in launch.nodes])
     return Line(launch, read, written, flops)
 
 
@@ -181,11 +174,16 @@ class Times:
     total_s: Any
 
 
+def _longer(a: Any, b: Any) -> Any:
+    both_numbers = a.__class__ is float and b.__class__ is float
+    return max(a, b) if both_numbers else np.maximum(a, b)
+
+
 def times(ledger: Ledger, device_rates: Rates) -> Times:
     """How long the ledger takes at least at these rates; arithmetic takes no time where its rate is unknown."""
     bandwidth = device_rates.bandwidth_bytes_per_s.value
     vector = device_rates.vector_flops_per_s
     rate = math.inf if vector is None else vector.value
     launches = ledger.kernels * device_rates.launch_latency_s.value
-    work = _sum(np.maximum(line.bytes / bandwidth, line.flops / rate) for line in ledger.lines)
+    work = sum([_longer(line.bytes / bandwidth, line.flops / rate) for line in ledger.lines])
     return Times(ledger.bytes / bandwidth, ledger.flops / rate, launches, work + launches)

@@ -67,7 +67,10 @@ class Graph:
         readers: dict[Node, list[Node]] = {n: [] for n in (*self.inputs, *self.nodes)}
         for node in self.nodes:
             for arg in dict.fromkeys(node.args):
-                readers.setdefault(arg, []).append(node)
+                if arg in readers:
+                    readers[arg].append(node)
+                else:
+                    readers[arg] = [node]
         return {n: tuple(r) for n, r in readers.items()}
 
     @cached_property
@@ -75,7 +78,7 @@ class Graph:
         """The longest chain of instructions that ends in each one, counted from 1."""
         level: dict[Node, int] = {}
         for node in self.nodes:
-            level[node] = 1 + max((level.get(a, 0) for a in node.args), default=0)
+            level[node] = 1 + max([level.get(a, 0) for a in node.args], default=0)
         return level
 
     @property
@@ -133,13 +136,19 @@ def topological(roots: Iterable[Node]) -> list[Node]:
     """Every node that the roots need, sources too, operands first."""
     order: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    opened: list[Node] = []  # whose operands are being visited; None on the stack closes the last of them
+    stack: list[Node | None] = list(roots)
+    stack.reverse()
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
+        node = stack.pop()
+        if node is None:
+            order.append(opened.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+            if node.args:
+                opened.append(node)
+                stack.append(None)
+                stack += [a for a in reversed(node.args) if a not in seen]
+            else:
+                order.append(node)
     return order

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..ops import OPERATIONS
-from .dtype import DType
+from .dtype import F32, F64, DType
 from .types import TensorType, Type
 
 Attrs = tuple[tuple[str, Any], ...]
@@ -199,6 +199,24 @@ def const_array(node: Node) -> np.ndarray[Any, np.dtype[Any]]:
     d = node.dtype.computed
     bits: np.ndarray[Any, np.dtype[Any]] = np.asarray(node.attr("bits"), _UNSIGNED[d.bits])
     return bits.view(d.numpy)
+
+
+def const_value(node: Node) -> Number:
+    """The value of a `const` as a Python number, which holds it exactly."""
+    return bits_value(node.attrs[0][1], node.dtype)
+
+
+def bits_value(bits: int, d: DType) -> Number:
+    """The number that has this bit pattern in the dtype that ``d`` is computed in."""
+    d = d.computed
+    value: Number
+    if d is F32:  # without an array: floats are nearly all
+        value = struct.unpack("<f", struct.pack("<I", bits))[0]
+    elif d is F64:
+        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    else:
+        value = np.asarray(bits, _UNSIGNED[d.bits]).view(d.numpy).item()
+    return value
 
 
 _UNSIGNED = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
+import numpy as np
+
 from ..errors import FuselineError, TextFormError
 from ..ops import OPERATIONS
 from .dtype import BOOL, DType, dtype
@@ -23,7 +25,7 @@ from .garbage import collection_paused
 from .graph import Graph
 from .infer import MAX_NESTING, result_type
 from .literals import number_const
-from .node import Attrs, Node, const, const_array, const_bits, make, number_bits
+from .node import Attrs, Node, bits_value, const, const_bits, make, number_bits
 from .size import Dim, Shape, Size, named
 from .types import TensorType, TupleType, Type
 
@@ -64,12 +66,12 @@ def const_text(node: Node) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _number_text(bits: int, d: DType) -> str:
-    value = const_array(const_bits(bits, d))[()]
+    value = bits_value(bits, d)
     if d is BOOL:
         return "true" if value else "false"
     if d.is_integer:
         return str(value)
-    text = str(value) if d.computed.bits == 32 else repr(float(value))
+    text = str(np.float32(value)) if d.computed.bits == 32 else repr(value)
     return text if number_bits(float(text), d) == bits else f"0x{bits:x}"
 
 

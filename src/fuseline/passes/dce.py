@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, topological
+from ..ir.graph import Graph
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
     """The graph without unused instructions, the others in their order."""
-    needed = set(topological(graph.output_nodes))
+    needed = set(graph.output_nodes)
+    for node in reversed(graph.nodes):  # users before their operands
+        if node in needed:
+            needed.update(node.args)
     nodes = [n for n in graph.nodes if n in needed]
     names = {n: name for n, name in graph.names.items() if n in needed}
     return graph if len(nodes) == len(graph.nodes) else Graph(graph.inputs, graph.outputs, nodes, names)

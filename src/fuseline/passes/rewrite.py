@@ -30,7 +30,7 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
     order: dict[Node, None] = {}
     names: dict[Node, str] = {}
     for node in graph.nodes:
-        args = tuple(replaced.get(a, a) for a in node.args)
+        args = tuple([replaced.get(a, a) for a in node.args])
         current = node if args == node.args else make(node.op, args, node.attrs, node.type)
         current = _to_fixpoint(current, rules)
         replaced[node] = current
@@ -58,7 +58,7 @@ def _append(node: Node, order: dict[Node, None]) -> None:
     stack = [node]
     while stack:
         top = stack[-1]
-        waiting = [] if top in order else [a for a in top.args if not a.is_source and a not in order]
+        waiting = [] if top in order else [a for a in top.args if a not in order and not a.is_source]
         if waiting:
             stack.extend(reversed(waiting))
         else:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 
 from ..ir.infer import apply
-from ..ir.node import Node, const, const_array
+from ..ir.node import Node, const, const_value
 from ..ops import OPERATIONS
 from .rewrite import Rule, Rules
 
 
 def _number(node: Node) -> float | int | bool | None:
     """The Python value of a constant, exactly; None for anything else."""
-    if node.op != "const":
-        return None
-    value = const_array(node)
-    return float(value) if node.dtype.is_float else value.item()
+    return const_value(node) if node.op == "const" else None
 
 
 def _is(node: Node, value: float) -> bool:

@@ -146,8 +146,8 @@ class _Border:
 
     def launch(self, group: Sequence[Node]) -> Launch:
         inside = set(group)
-        reads = dict.fromkeys(a for n in group for a in n.args if a.op != "const" and a not in inside)
-        writes = [n for n in group if n in self.outputs or any(u not in inside for u in self.users[n])]
+        reads = dict.fromkeys([a for n in group for a in n.args if a.op != "const" and a not in inside])
+        writes = [n for n in group if n in self.outputs or not inside.issuperset(self.users[n])]
         return Launch(tuple(group), tuple(reads), tuple(writes))
 
 
