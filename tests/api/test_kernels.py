@@ -6,12 +6,14 @@ import pickle
 import subprocess
 import sys
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fuseline as fl
 from arrays import same_bits
+from fuseline.errors import TraceError
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 SOFTMAX = "x: f32[T, D]\nm = max(x, -1)\ne = exp(x - m)\ns = sum(e, -1)\ny = e / s"
@@ -245,3 +247,52 @@ def test_numbers_of_a_stated_dtype_survive_pickling():
     copy = pickle.loads(pickle.dumps(k))  # noqa: S301 - our own bytes
     assert copy(x).dtype == k(x).dtype == np.float64
     assert same_bits(copy(x), k(x))
+
+
+# ── a kernel inside another program ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_kernel_in_a_traced_function_is_part_of_its_program() -> None:
+    gate = fl.compile("s = sigmoid(x)\nout = x * s * g")
+
+    @fl.fuse
+    def layer(a: Any, b: Any) -> Any:
+        h = a + b
+        y = gate(h, g=b)
+        return gate(y, 2.0) - h
+
+    whole = "h = a + b; s = sigmoid(h); y = h * s * b; s1 = sigmoid(y); out = y * s1 * 2.0 - h"
+    assert layer.graph.nodes == fl.compile(whole).graph.nodes
+    assert list(layer.graph.names.values()) == ["h", "s", "out", "s.1", "out.1", "out.2"]
+    a, b = np.linspace(-3, 3, 12).astype(np.float32).reshape(2, 6)
+    assert (layer(a, b) == fl.compile(whole)(a, b)).all()
+
+
+def test_outputs_of_a_kernel_in_a_traced_function_are_a_named_tuple() -> None:
+    pair = fl.compile("low = x - d\nhigh = x + d")
+
+    def spread(x: Any) -> Any:
+        found = pair(x, d=x)
+        return found.high * found.low
+
+    traced = fl.compile(spread)
+    assert len(traced.graph.nodes) == 3
+    assert traced(np.float64(3)) == 0.0
+
+
+def test_reducing_and_capturing_kernels_may_stand_in_a_traced_function() -> None:
+    scale = np.array([1.0, 2.0, 4.0])
+    scaled = fl.fuse(lambda x: x * scale)
+    centred = fl.fuse(lambda x: x - np.mean(x, axis=-1, keepdims=True))
+    both = fl.compile(lambda x: centred(scaled(x)))
+    x = np.arange(6.0).reshape(2, 3)
+    assert (both(x) == centred(scaled(x))).all()
+
+
+def test_a_declared_kernel_or_out_in_a_traced_function_is_refused() -> None:
+    declared = fl.compile("x: f32[N]\nout = x + 1")
+    with pytest.raises(TraceError, match="declares its input x"):
+        fl.compile(lambda a: declared(a))
+    plain = fl.compile("x + 1")
+    with pytest.raises(TraceError, match="return its result"):
+        fl.compile(lambda a: plain(a, out=np.empty(3)))

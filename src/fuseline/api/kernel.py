@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ReadOnlyError, ShapeError, TypeRuleError, UnknownNameError, UnsupportedError
+from ..errors import ReadOnlyError, ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph, topological
@@ -22,7 +22,7 @@ from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
 from ..runtime.compile import elementwise_loop
-from ..runtime.kernel import DTypes, ElementwiseKernel, as_arrays
+from ..runtime.kernel import DTypes, ElementwiseKernel, as_arrays, speaks_for_itself
 from ..runtime.locks import Lock
 from ..runtime.loop import Loop
 from ..runtime.staged import StagedProgram
@@ -121,6 +121,23 @@ class Kernel(ElementwiseKernel):
     def __reduce__(self) -> Any:
         return kernel_of, (self.program, self.name)
 
+    def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
+        """As the base class, unless a function is being traced."""
+        recorded = self._recorded(values, outputs)
+        return super()._call_foreign(values, outputs) if recorded is None else recorded
+
+    def _recorded(self, values: Sequence[Any], out: Any) -> Any:
+        """The results of a call in a function that is being traced, which this program becomes part of; else None."""
+        from ..frontends.trace import recording_of
+
+        recording = recording_of(values)
+        if recording is None:
+            return None
+        if out is not None:
+            raise TraceError(f"{recording.name}: {self.name} with out= cannot be recorded; return its result")
+        results = recording.inline(self.program, dict(zip(self.inputs, values, strict=True)))
+        return results[0] if len(results) == 1 else self._result_type(*results)
+
     # ── specialising ──
 
     def typed_graph(self, dtypes: DTypes) -> Graph:
@@ -190,7 +207,10 @@ class ReducingKernel(Kernel):
         for name, array in self.program.captures.items():
             if self.inputs.index(name) >= len(args):
                 named.setdefault(name, array)
-        arrays, dtypes = as_arrays(self._bind(args, named), self.inputs)
+        values = self._bind(args, named)
+        if any(map(speaks_for_itself, values)) and (recorded := self._recorded(values, out)) is not None:
+            return recorded
+        arrays, dtypes = as_arrays(values, self.inputs)
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         results = self._staged_program(arrays, dtypes).run(dict(zip(self.inputs, arrays, strict=True)))
         placed = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -183,6 +183,27 @@ class Recording:
                 self.names.give(node, target, self.inputs)
         return node
 
+    def inline(self, program: Program, operands: Mapping[str, object]) -> tuple[Traced, ...]:
+        """Record ``program`` on these operands, by the names of its inputs; its outputs, in their order.
+
+        The statements mean what they mean when they stand here: a Python number is a literal among the others.
+        """
+        values: dict[Node, Node] = {}
+        for declared in program.inputs:
+            if declared.name not in program.captures and (declared.dtype is not None or declared.shape is not None):
+                raise TraceError(
+                    f"{self.name} calls a kernel that declares its input {declared.name}, and what is recorded has no "
+                    f"dtype or shape yet; leave the declaration out, or call that kernel outside"
+                )
+            given = operands[declared.name]
+            values[make("input", (), (("name", declared.name),))] = self.required(given, declared.name)
+        for node in program.nodes:
+            made = self.record(node.op, tuple([values.get(a, a) for a in node.args]), node.attrs)
+            if node in program.names:
+                self.names.give(made, program.names[node], self.inputs)
+            values[node] = made
+        return tuple(Traced(self, values.get(node, node)) for _, node in program.outputs)
+
     # ── the result ──
 
     def program(self, returned: object) -> Program:
@@ -213,6 +234,11 @@ class Recording:
 
     def output(self, name: str, value: object) -> Node:
         return self.required(value, f"the output {name} of {self.name}")
+
+
+def recording_of(values: Iterable[object]) -> Recording | None:
+    """The recording that the first traced value among these belongs to."""
+    return next((v.recording for v in values if isinstance(v, Traced)), None)
 
 
 def _surroundings(function: Callable[..., Any]) -> dict[int, str]:

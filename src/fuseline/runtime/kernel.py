@@ -171,9 +171,8 @@ class ElementwiseKernel:
         out = named.pop("out", None)
         values = self._bind(args, named) if named or len(args) != self._input_count else args
         outputs = self._outputs(out)
-        if any(_speaks_for_itself(v) for v in (*values, *outputs)):
-            results = self.ufunc(*values, out=tuple(outputs)) if out is not None else self.ufunc(*values)
-            return results if self._single else self._result_type(*results)
+        if any(speaks_for_itself(v) for v in (*values, *outputs)):
+            return self._call_foreign(values, outputs if out is not None else None)
         arrays, dtypes = as_arrays(values, self.inputs)
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
@@ -182,6 +181,11 @@ class ElementwiseKernel:
             self._remember(dtypes, made)
         results = self._run(made, arrays, outputs, values)
         return results[0] if self._single else self._result_type(*results)
+
+    def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
+        """A call with operands that take part in NumPy's ufunc protocol, which therefore decides."""
+        results = self.ufunc(*values) if outputs is None else self.ufunc(*values, out=tuple(outputs))
+        return results if self._single else self._result_type(*results)
 
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]
@@ -259,7 +263,7 @@ class ElementwiseKernel:
                 f"{', '.join(self.outputs)}; give a tuple with an array or None for each"
             )
         for name, o in zip(self.outputs, given, strict=True):
-            if o is not None and not isinstance(o, np.ndarray) and not _speaks_for_itself(o):
+            if o is not None and not isinstance(o, np.ndarray) and not speaks_for_itself(o):
                 raise TypeRuleError(f"output {name!r} must be an array, not {type(o).__name__}")
         return given
 
@@ -282,7 +286,7 @@ def _signature_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return (threads.thread_count(), *kinds)
 
 
-def _speaks_for_itself(value: Any) -> bool:
+def speaks_for_itself(value: Any) -> bool:
     """Whether NumPy's ufunc protocol should handle the call: array types of other libraries, subclasses of ndarray."""
     kind = type(value)
     if kind is np.ndarray or isinstance(value, (np.generic, *_WEAK_TYPES)):
