@@ -141,7 +141,7 @@ def test_a_measured_host_is_a_machine_and_its_file_is_private():
 def test_the_example_files_are_read_as_they_stand():
     from pathlib import Path
 
-    from fuseline.roofline.rows import read_rows
+    from fuseline.roofline.row_files import read_rows
 
     examples = Path(__file__).parents[2] / "examples"
     x1 = device("acme x1", [examples / "devices.toml"])

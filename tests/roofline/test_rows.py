@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fuseline.api.roofline import classify
 from fuseline.errors import DataFileError, FuselineError
-from fuseline.roofline.rows import rows_from_text
+from fuseline.roofline.row_files import rows_from_text
 
 HEADER = "name,device,dtype,m,n,k,latency_us,tflops,gbps"
 
@@ -170,3 +170,30 @@ def test_a_row_that_cannot_be_judged_is_named(tmp_path):
 
 def test_a_table_over_another_machine_has_no_verdicts():
     assert {row["bound"] for row in classify(table="ascend", device="h100").to_dict()["rows"]} == {None}
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_semicolons_and_tabs_separate_cells_where_the_header_uses_them(tmp_path, separator):
+    text = f"{HEADER}\na,ascend-950dt,fp8,4096,7168,16384,1117.6,861,186\n".replace(",", separator)
+    found = classify(csv=written(tmp_path, text))
+    assert [row.bound for row in found.rows] == ["compute"] and not found.errors
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"), [("1117,6", None), ("1,117", None), ("1,117.6", 1117.6), ("1_117.6", 1117.6)]
+)
+def test_a_comma_is_never_taken_for_a_decimal_point_or_dropped_where_it_may_be_one(tmp_path, cell, value):
+    text = f"{HEADER.replace(',', ';')}\na;ascend-950dt;fp8;4096;7168;16384;{cell};861;186\n"
+    found = classify(csv=written(tmp_path, text))
+    if value is None:
+        assert not found.rows and "decimal point" in found.errors[0].message and found.errors[0].name == "a"
+    else:
+        assert found.rows[0].row.latency_s == pytest.approx(value * 1e-6)
+
+
+def test_many_rows_of_one_machine_get_what_each_gets_alone(tmp_path):
+    lines = [f"r{i},h100,bf16,{128 * i},4096,4096,{50 + i},{100 + 7 * i},{200 + 30 * i}" for i in range(1, 30)]
+    together = classify(csv=written(tmp_path, "\n".join([HEADER, *lines]) + "\n")).rows
+    for line, row in zip(lines, together, strict=True):
+        alone = classify(csv=written(tmp_path, f"{HEADER}\n{line}\n")).rows[0]
+        assert alone.to_dict() | {"source": ""} == row.to_dict() | {"source": ""}

@@ -17,20 +17,13 @@ from fuseline import machine
 from fuseline.cost.operands import parse_operands
 from fuseline.cost.shapes import OPERATIONS, ShapeCost, operation_name, shape_cost
 from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError, UnknownNameError
+from fuseline.ir.garbage import collection_paused
 from fuseline.machine import Device, rate_unit
 from fuseline.roofline.arguments import check_kind, check_sources, one_number
 from fuseline.roofline.classify import Options, RowResult, classify_row
 from fuseline.roofline.efficiency import Estimate, estimate
-from fuseline.roofline.rows import (
-    MEMORY,
-    Row,
-    RowError,
-    latency_from_us,
-    positive,
-    rate_of,
-    read_rows,
-    with_achieved,
-)
+from fuseline.roofline.row_files import RowError, read_rows
+from fuseline.roofline.rows import MEMORY, Row, latency_from_us, positive, rate_of, with_achieved
 from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, chosen_rule, rule_named
 from fuseline.roofline.shape import ShapeAnalysis, analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
@@ -279,8 +272,9 @@ def classify(
     elif latency_s is not None:
         latency_s = latency_from_us(one_number("latency_s", latency_s) * 1e6)
     if csv is not None:
-        found, errors = read_rows(csv, given.name if given else "", dtype or "")
-        return _classify_rows(str(csv), found, errors, given, lookup, options)
+        with collection_paused():
+            found, errors = read_rows(csv, given.name if given else "", dtype or "")
+            return _classify_rows(str(csv), found, errors, given, lookup, options)
     if rows is not None:
         return _classify_rows("rows", list(rows), [], given, lookup, options)
     if table is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fuseline.errors import UnknownNameError
 from fuseline.machine.dtypes import BITS, INTEGERS, canonical_dtype
@@ -42,8 +43,11 @@ def result_dtype(compute: str) -> str:
 
 def parse_operands(text: str | OperandTypes) -> OperandTypes:
     """Reads ``bf16``, ``fp8xfp4`` or ``fp8xfp4->f32``; raises ``UnknownNameError`` naming the unknown format."""
-    if isinstance(text, OperandTypes):
-        return text
+    return text if isinstance(text, OperandTypes) else _parsed(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> OperandTypes:
     whole = text.strip().lower()
     try:
         single = canonical_dtype(whole)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -95,7 +95,7 @@ class ShapeCost:
         """Bytes moved under one of ``CONVENTIONS``."""
         if convention not in CONVENTIONS:
             raise UnknownNameError(f"unknown convention {convention!r}; use one of {', '.join(CONVENTIONS)}")
-        outputs, scales = "output" in convention, "scales" in convention
+        outputs, scales = convention.endswith("+output"), "+scales" in convention
         total: Any = 0
         for tensor in self.tensors:
             if outputs or not tensor.output:
@@ -144,6 +144,7 @@ def vector_dtype(dtype: str) -> str:
     return dtype if dtype in INTEGERS or BITS[dtype] >= 32 else "f32"
 
 
+@lru_cache(maxsize=1024)
 def _scales(types: OperandTypes, layout: str) -> tuple[float, float]:
     """Bytes of scales an element of both operands: none for formats that come without."""
     if layout not in SCALE_LAYOUTS:
@@ -448,6 +449,7 @@ def operation_name(operation: str) -> str:
     return name
 
 
+@cache
 def operation_sizes(operation: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sizes that ``operation`` needs, and all that it takes."""
     needed, known = _parameters(OPERATIONS[operation_name(operation)])

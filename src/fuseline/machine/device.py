@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fuseline.errors import UnknownNameError, UnsupportedError, nearest
@@ -18,6 +19,7 @@ DEFAULT_LAUNCH_LATENCY_S = 4e-6
 """Time from one kernel launch to the next where a device gives no figure of its own: an assumption, shown as one."""
 
 
+@lru_cache(maxsize=256)
 def assumed_launch_latency(machine: str) -> Quantity:
     """The default launch latency as a quantity marked *assumed*."""
     source = Source(SourceKind.ASSUMED, "default of fuseline, not a figure of this device", machine, "low")

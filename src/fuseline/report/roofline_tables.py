@@ -254,20 +254,28 @@ def _agreement(table: TableResult, lang: str) -> str:
 def _print_remarks(rows: Iterable[RowResult], console: Console, lang: str) -> None:
     """Each distinct remark once, with the rows it is about; after a few that differ in figures only, just the rows."""
     rows = list(rows)
-    by_code: dict[tuple[str, str], dict[str, list[str]]] = {}
+    by_reason: dict[tuple[str, str], dict[str, list[str]]] = {}
+    figures: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in rows:
         for note in row.notes:
-            by_code.setdefault(_reason(note), {}).setdefault(note_text(note, lang), []).append(row.row.name)
-    if not by_code:
+            reason, values = _reason(note), repr(note.values)
+            same = figures.setdefault(reason, {})
+            if values not in same:
+                sentences = by_reason.setdefault(reason, {})
+                # sentences beyond the first few are not shown: the names below "" stand for them
+                sentence = note_text(note, lang) if len(sentences) <= _ALIKE else ""
+                known = sentence in sentences or len(sentences) < _ALIKE
+                same[values] = sentences.setdefault(sentence if known else "", [])
+            same[values].append(row.row.name)
+    if not by_reason:
         return
     heading("remarks", console, lang)
-    for sentences in by_code.values():
-        entries = list(sentences.items())
-        for sentence, names in entries[:_ALIKE]:
-            say(console, sentence if len(rows) == 1 else f"{some(names, lang)}: {sentence}")
-        others = [name for _, names in entries[_ALIKE:] for name in names]
-        if others:
-            say(console, text("roofline.more_alike", lang, names=some(others, lang)))
+    for sentences in by_reason.values():
+        for sentence, names in sentences.items():
+            if not sentence:
+                say(console, text("roofline.more_alike", lang, names=some(names, lang)))
+            else:
+                say(console, sentence if len(rows) == 1 else f"{some(names, lang)}: {sentence}")
 
 
 def _reason(note: Note) -> tuple[str, str]:

@@ -74,9 +74,13 @@ def calibrate(row: Row, cost: ShapeCost | None) -> Calibration | None:
     return Calibration(flop, row.latency_s, rate, printed.value, _close(rate, printed.value, 1e12, row.latency_s))
 
 
-def audit(row: Row, cost: ShapeCost | None, bound_with: Callable[[float], str]) -> tuple[AuditLine, ...]:
-    """The byte rate of ``row`` under every convention; ``bound_with`` gives the verdict for a byte rate."""
-    latency, _ = effective_latency_s(row, cost)
+def audit(
+    row: Row, cost: ShapeCost | None, latency: float | None, bound_with: Callable[[float], str]
+) -> tuple[AuditLine, ...]:
+    """The byte rate of ``row`` under every convention, in its effective ``latency``; nothing without a time or shape.
+
+    ``bound_with`` gives the verdict for a byte rate.
+    """
     if cost is None or latency is None:
         return ()
     printed = row.achieved.get(MEMORY)

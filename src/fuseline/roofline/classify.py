@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
-from fuseline.errors import FuselineError
 from fuseline.machine.device import Device
 from fuseline.machine.dtypes import rate_unit
 from fuseline.roofline.audit import (
@@ -23,35 +22,10 @@ from fuseline.roofline.audit import (
     main_work,
     with_output,
 )
-from fuseline.roofline.provenance import Objection, Ratio, divide, objections
-from fuseline.roofline.rows import COMPUTE, MEMORY, Row, measured
+from fuseline.roofline.ratios import Denominators, PipeRatio
+from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, UNDETERMINED, BookRule, Note, Reading, Rule, Verdict
 from fuseline.units import Quantity, Source, SourceKind
-
-NO_MACHINE = Objection("no-device", "the row names no device")
-UNKNOWN_MACHINE = Objection("no-machine", "the source names no known machine")
-
-
-@dataclass(frozen=True, slots=True)
-class PipeRatio:
-    """One rate of a row against the machine: ``side`` is ``compute``, ``memory`` or ``third``.
-
-    ``ratio`` is ``None`` where it may not be formed; ``objections`` then say why. ``derived`` marks a rate that was
-    recomputed from shape and time because the source prints none.
-    """
-
-    pipe: str
-    side: str
-    achieved: Quantity
-    peak: Quantity | None
-    ratio: Ratio | None
-    objections: tuple[Objection, ...] = ()
-    derived: bool = False
-
-    @property
-    def refused(self) -> str:
-        """Why there is no ratio, in one sentence; empty where there is one."""
-        return "" if self.ratio is not None else "; ".join(reason.sentence for reason in self.objections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,35 +124,43 @@ class Options:
 
 
 def classify_row(
-    row: Row, device: Device | None, measured_on: str | None = None, options: Options | None = None
+    row: Row,
+    device: Device | None,
+    measured_on: str | None = None,
+    options: Options | None = None,
+    denominators: Denominators | None = None,
 ) -> RowResult:
     """The verdict on ``row`` against ``device`` (``None`` where the row names none that is known).
 
     ``measured_on`` is the canonical name of the machine that the rates were measured on; it is ``device``'s where it is
     not given. Rates that may not be divided are kept with the reason, and the verdict is made from the rest.
+    ``denominators`` are the machine's under the same options, kept from row to row.
     """
     options = options or Options()
     owner = measured_on if measured_on is not None else (device.name if device else "")
     row = _owned(row, owner)
     cost = row.cost()
     latency, derived_latency = effective_latency_s(row, cost)
-    achieved, derived = _with_derived(row, owner, cost)
-    pipes = tuple(_pipe_ratio(key, rate, row, device, options, key in derived) for key, rate in achieved.items())
+    achieved, derived = _with_derived(row, owner, cost, latency)
+    against = denominators or Denominators(device, options.peak_kind, options.allow_mixed)
+    pipes = tuple(against.ratio(key, rate, row, key in derived) for key, rate in achieved.items())
     usable = None if derived_latency and _impossible(pipes) else latency
     at_home = device is not None and owner == device.name  # a launch floor says nothing about another machine
     reading = _reading(pipes, row, device if at_home else None, cost, usable)
     verdict = options.rule.judge(reading)
-    one = _pipe_ratio(MEMORY, measured(1.0, "B/s", owner, row.source), row, device, options, False)
+    memory_side = next((p for p in pipes if p.side == MEMORY and p.ratio is not None), None)
 
     def bound_with(bytes_per_s: float) -> str:
-        # the ratio is linear in the rate: one division by the peak is enough for every convention
-        ratio = None if one.ratio is None else _possible(bytes_per_s * one.ratio.value)
-        return options.rule.judge(replace(reading, memory=ratio)).bound
+        if memory_side is None or memory_side.ratio is None:
+            return verdict.bound if reading.memory is None else options.rule.judge(reading.with_memory(None)).bound
+        ratio = memory_side.ratio.value * (bytes_per_s / memory_side.achieved.value)
+        return options.rule.judge(reading.with_memory(_possible(ratio))).bound
 
-    lines = audit(row, cost, bound_with)
+    lines = audit(row, cost, latency, bound_with)
     calibration = calibrate(row, cost)
     result = RowResult(row, device, pipes, verdict, options.rule, lines, calibration)
-    return replace(result, notes=_notes(result, derived, derived_latency, options.peak_kind))
+    notes = _notes(result, derived, derived_latency, against)
+    return RowResult(row, device, pipes, verdict, options.rule, lines, calibration, notes)
 
 
 def _owned(row: Row, owner: str) -> Row:
@@ -189,16 +171,18 @@ def _owned(row: Row, owner: str) -> Row:
     return replace(row, achieved=achieved)
 
 
-def _with_derived(row: Row, owner: str, cost: ShapeCost | None) -> tuple[dict[str, Quantity], frozenset[str]]:
+def _with_derived(
+    row: Row, owner: str, cost: ShapeCost | None, latency: float | None
+) -> tuple[Mapping[str, Quantity], frozenset[str]]:
     """The row's rates, and those of the two sides that its shape and time give where the source prints none."""
-    achieved = dict(row.achieved)
-    latency, _ = effective_latency_s(row, cost)
-    added: set[str] = set()
-    if cost is None or latency is None:
-        return achieved, frozenset()
-    source = Source(SourceKind.DERIVED, "recomputed from shape and time", owner)
     key = row.compute_key
-    if cost.work and key not in achieved and "matrix" not in achieved:
+    wants_compute = cost is not None and bool(cost.work) and key not in row.achieved and "matrix" not in row.achieved
+    if cost is None or latency is None or not (wants_compute or MEMORY not in row.achieved):
+        return row.achieved, frozenset()
+    achieved = dict(row.achieved)
+    added: set[str] = set()
+    source = Source(SourceKind.DERIVED, "recomputed from shape and time", owner)
+    if wants_compute:
         dtype = row.compute_dtype
         achieved[key] = Quantity(main_work(cost) / latency, rate_unit(dtype), source, dtype)
         added.add(COMPUTE)
@@ -206,74 +190,6 @@ def _with_derived(row: Row, owner: str, cost: ShapeCost | None) -> tuple[dict[st
         achieved[MEMORY] = Quantity(float(cost.bytes(DEFAULT_CONVENTION)) / latency, "B/s", source)
         added.add(MEMORY)
     return achieved, frozenset(added)
-
-
-def _pipe_ratio(
-    key: str, rate: Quantity, row: Row, device: Device | None, options: Options, derived: bool
-) -> PipeRatio:
-    """The ratio of one rate, or why there is none."""
-    name, side = _locate(key, row, device)
-    if device is None and not row.device:
-        return PipeRatio(name, side, rate, None, None, (NO_MACHINE,), derived)
-    if device is None:
-        return PipeRatio(name, side, rate, None, None, (UNKNOWN_MACHINE,), derived)
-    try:
-        peak = _peak(name, rate, row, device, options.peak_kind)
-    except FuselineError as error:
-        missing = Objection("no-peak", str(error), {"detail": str(error)})
-        return PipeRatio(name, side, rate, None, None, (missing,), derived)
-    reasons = tuple(objections(rate, peak))
-    if reasons and not options.allow_mixed:
-        return PipeRatio(name, side, rate, peak, None, reasons, derived)
-    return PipeRatio(name, side, rate, peak, divide(rate, peak, options.allow_mixed), reasons, derived)
-
-
-def _locate(key: str, row: Row, device: Device | None) -> tuple[str, str]:
-    """The name of the pipe or memory that a rate belongs to, and its side."""
-    if key == COMPUTE:
-        return compute_pipe(device, row.dtype), COMPUTE
-    main = device.memories[0].name if device and device.memories else "memory"
-    if key in (MEMORY, "main", main):
-        return main, MEMORY
-    if key == "matrix":
-        return key, COMPUTE
-    if key == "vector" and COMPUTE not in row.achieved and "matrix" not in row.achieved:
-        return key, COMPUTE
-    return key, "third"
-
-
-def compute_pipe(device: Device | None, dtype: str) -> str:
-    """The pipe that does arithmetic in ``dtype``: the matrix pipe, or the vector pipe where only that has a figure."""
-    if device is None:
-        return "matrix"
-    matrix, vector = device.find_pipe("matrix"), device.find_pipe("vector")
-    if (matrix is None or matrix.find(dtype) is None) and vector is not None and vector.find(dtype) is not None:
-        return "vector"
-    return "matrix"
-
-
-def _peak(name: str, rate: Quantity, row: Row, device: Device, kind: str | None) -> Quantity:
-    """The peak that ``rate`` is laid against.
-
-    Where the machine lacks the kind asked for it is the preferred figure, and the row gets a remark that says so.
-    """
-    if rate.unit == "B/s":
-        memory = device.find_memory(name)
-        if memory is not None:
-            return memory.find_bandwidth(kind) or memory.bandwidth
-        link = next((link for link in device.links if link.name == name or name == "link"), None)
-        if link is not None and link.bandwidth_per_direction is not None:
-            return link.bandwidth_per_direction
-        pipe = device.pipe(name)
-        return pipe.find("", kind=kind) or pipe.peak()
-    pipe = device.pipe(name)
-    dtype = rate.dtype or _third_dtype(name, row)
-    return pipe.find(dtype, kind=kind) or pipe.peak(dtype)
-
-
-def _third_dtype(name: str, row: Row) -> str:
-    """The format of arithmetic on a further pipe: float32 beside a matrix product, the row's own on the matrix pipe."""
-    return row.dtype if name == "matrix" else "f32"
 
 
 def _possible(ratio: float) -> float | None:
@@ -313,20 +229,20 @@ def _reading(
 
 
 def _notes(
-    result: RowResult, derived: frozenset[str], derived_latency: bool, peak_kind: str | None
+    result: RowResult, derived: frozenset[str], derived_latency: bool, against: Denominators
 ) -> tuple[Note, ...]:
     """Every remark that the row deserves, most important first."""
-    row, device = result.row, result.device
+    row = result.row
     notes = [
         Note("impossible-ratio", {"pipe": p.pipe, "ratio": p.ratio.value})
         for p in result.pipes
         if p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO
     ]
     notes += _refusals(result)
-    notes += _other_kinds(result.pipes, peak_kind)
+    notes += _other_kinds(result.pipes, against.peak_kind)
     notes += result.verdict.notes
-    if result.bound == "neither" and device is not None:
-        notes += missing_pipes(result.pipes, device)
+    if result.bound == "neither":
+        notes += against.missing_pipes(result.pipes)
     if result.agrees() is False:
         notes.append(Note("source-differs", {"says": row.says, "text": row.says_text, "bound": result.bound}))
     notes += _recomputed(result, derived, derived_latency)
@@ -335,9 +251,11 @@ def _notes(
 
 def _other_kinds(pipes: tuple[PipeRatio, ...], wanted: str | None) -> list[Note]:
     """One remark for each kind of peak that stands in for the one asked for, which the machine lacks."""
+    if wanted is None:
+        return []
     kinds: dict[str, list[str]] = {}
     for pipe in pipes:
-        if wanted and pipe.peak is not None and pipe.peak.source.kind != wanted:
+        if pipe.peak is not None and pipe.peak.source.kind != wanted:
             kinds.setdefault(str(pipe.peak.source.kind), []).append(pipe.pipe)
     return [
         Note("kind-absent", {"pipes": ", ".join(dict.fromkeys(names)), "wanted": wanted, "kind": kind})
@@ -378,15 +296,3 @@ def _recomputed(result: RowResult, derived: frozenset[str], derived_latency: boo
         about = {"bytes_per_s": last.bytes_per_s, "convention": last.convention, "bound": last.bound}
         notes.append(Note("bound-changes-with-output", about))
     return notes
-
-
-def missing_pipes(pipes: tuple[PipeRatio, ...], device: Device) -> list[Note]:
-    """For *neither*: which of the machine's pipes have no figure here, and what the profiler calls them."""
-    given = {pipe.pipe for pipe in pipes if pipe.ratio is not None}
-    everything = [(pipe.name, pipe.profiler_names) for pipe in device.pipes]
-    everything += [(memory.name, memory.profiler_names) for memory in device.memories]
-    absent: Mapping[str, tuple[str, ...]] = {name: known for name, known in everything if name not in given}
-    if not absent:
-        return []
-    names = ", ".join(f"{name} ({' + '.join(known)})" if known else name for name, known in absent.items())
-    return [Note("missing-pipes", {"pipes": names})]

@@ -43,6 +43,12 @@ class Reading:
     waves: float | None = None
     floor_assumed: bool = False
 
+    def with_memory(self, memory: float | None) -> Reading:
+        """This reading with another ratio of the memory side."""
+        return Reading(
+            self.compute, memory, self.third, self.time_s, self.launch_floor_s, self.waves, self.floor_assumed
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -98,26 +104,34 @@ class BookRule:
         if near is not None:
             return near
         compute, memory = reading.compute, reading.memory
-        sides = (("compute", compute, memory), ("memory", memory, compute))
-        for name, mine, its in sides:
-            if mine is not None and its is not None and mine >= self.saturated and its < self.other:
-                return Verdict(name)
+        if compute is not None and memory is not None:
+            if compute >= self.saturated and memory < self.other:
+                return Verdict("compute")
+            if memory >= self.saturated and compute < self.other:
+                return Verdict("memory")
         third = _saturated_third(reading.third, self.saturated)
-        both = compute is not None and memory is not None and min(compute, memory) >= self.involved
-        if both:
-            return (
-                Verdict(third, (Note("third-pipe-over-balanced", {"pipe": third}),)) if third else Verdict("balanced")
-            )
+        if compute is not None and memory is not None and min(compute, memory) >= self.involved:
+            if third:
+                return Verdict(third, (Note("third-pipe-over-balanced", {"pipe": third}),))
+            return Verdict("balanced")
         if third:
             return Verdict(third)
-        notes = tuple(
-            Note("side-saturated", {"side": name, "ratio": mine, "other": other_name, "other_ratio": its})
-            for (name, mine, its), other_name in zip(sides, ("memory", "compute"), strict=True)
-            if mine is not None and mine >= self.saturated
-        )
+        notes = self._saturated(reading)
         if compute is None or memory is None:
             return Verdict(UNDETERMINED, notes or _missing_sides(reading))
         return Verdict("neither", notes)
+
+    def _saturated(self, reading: Reading) -> tuple[Note, ...]:
+        """A remark for each side that is saturated although the verdict is not its own."""
+        sides = (
+            ("compute", reading.compute, "memory", reading.memory),
+            ("memory", reading.memory, "compute", reading.compute),
+        )
+        return tuple(
+            Note("side-saturated", {"side": name, "ratio": mine, "other": other, "other_ratio": its})
+            for name, mine, other, its in sides
+            if mine is not None and mine >= self.saturated
+        )
 
 
 @dataclass(frozen=True, slots=True)

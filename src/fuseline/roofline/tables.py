@@ -16,7 +16,9 @@ from fuseline.errors import UnknownNameError
 from fuseline.machine.device import Device
 from fuseline.roofline.audit import TableAudit, audit_group
 from fuseline.roofline.classify import Options, RowResult, classify_row
-from fuseline.roofline.rows import COMPUTE, MEMORY, Row, rows_from_text
+from fuseline.roofline.ratios import Denominators
+from fuseline.roofline.row_files import rows_from_text
+from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 from fuseline.roofline.rules import BookRule, Note, Reading
 
 TABLES = ("ascend", "deepgemm", "course")
@@ -107,7 +109,12 @@ def classify_table(
     name: str, rows: tuple[Row, ...], devices: Mapping[str, Device], options: Options | None = None
 ) -> TableResult:
     """Classifies ``rows`` against their own machines; ``devices`` maps the names that rows give to known machines."""
-    results = tuple(classify_row(row, devices.get(row.device), options=options) for row in rows)
+    options = options or Options()
+    against = {name: Denominators(device, options.peak_kind, options.allow_mixed) for name, device in devices.items()}
+    results = tuple(
+        classify_row(row, devices.get(row.device), options=options, denominators=against.get(row.device))
+        for row in rows
+    )
     if name == "course":
         results = tuple(_with_course_note(result) for result in results)
     groups: dict[tuple[str, str], list[RowResult]] = {}
