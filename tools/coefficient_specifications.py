@@ -186,25 +186,30 @@ def error_function_fits() -> list[Fit]:
 
 
 def trigonometric_fits() -> list[Fit]:
-    """Sine and cosine on an eighth of a turn, inverse tangent below tan(pi/8), inverse sine below one half."""
-    quarter = mp.pi / 4
-    limit = quarter**2 * mp.mpf("1.001")
+    """Sine and cosine on an eighth of a turn, inverse tangent below tan(pi/8), inverse sine below one half.
+
+    The interval of float32 allows for quarter turns that are counted with a rounded 2/pi.
+    """
+    eighth = {"F32": mp.mpf("0.808") ** 2, "F64": (mp.pi / 4) ** 2 * mp.mpf("1.001")}
     sine = in_square(lambda r: (mp.sin(r) / r - 1) / r**2)
     cosine = in_square(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4)
     arcsine = in_square(lambda x: (mp.asin(x) / x - 1) / x**2)
     arctangent = in_square(lambda x: (mp.atan(x) / x - 1) / x**2)
     rows = []
-    for suffix, lengths in (("WIDE", (3, 2, 5, 5)), ("F64", (5, 5, 12, 10))):
+    for suffix, degrees, bits in (("F32", (2, 2, 4), 24), ("F64", (5, 5, 12), 53)):
         rows += [
             Fit(f"SIN_{suffix}", "(sin(r) - r)/r**3 in u = r*r", sine, in_square(lambda r: r**3 / mp.sin(r)),
-                "r**3/sin(r)", (0, limit), lengths[0], 53),
+                "r**3/sin(r)", (0, eighth[suffix]), degrees[0], bits),
             Fit(f"COS_{suffix}", "(cos(r) - 1 + r*r/2)/r**4 in u = r*r", cosine, in_square(lambda r: r**4 / mp.cos(r)),
-                "r**4/cos(r)", (0, limit), lengths[1], 53),
+                "r**4/cos(r)", (0, eighth[suffix]), degrees[1], bits),
             Fit(f"ASIN_{suffix}", "(asin(x) - x)/x**3 in u = x*x", arcsine, in_square(lambda x: x**3 / mp.asin(x)),
-                "x**3/asin(x)", (0, "0.25"), lengths[2], 53),
-            Fit(f"ATAN_{suffix}", "(atan(x) - x)/x**3 in u = x*x", arctangent, in_square(lambda x: x**3 / mp.atan(x)),
-                "x**3/atan(x)", (0, "0.17165"), lengths[3], 53),
+                "x**3/asin(x)", (0, "0.25"), degrees[2], bits),
         ]  # fmt: skip
+    for suffix, degree in (("WIDE", 5), ("F64", 10)):
+        rows.append(
+            Fit(f"ATAN_{suffix}", "(atan(x) - x)/x**3 in u = x*x", arctangent, in_square(lambda x: x**3 / mp.atan(x)),
+                "x**3/atan(x)", (0, "0.17165"), degree, 53)
+        )  # fmt: skip
     return rows
 
 
@@ -223,7 +228,9 @@ CONSTANTS = [
     Constant("ERFC_CENTER_F64", "where erfc's variable is zero", lambda: mp.mpf(ERFC_CENTER), (53,)),
     Constant("SQRT_HALF_F64", "sqrt(1/2)", lambda: mp.sqrt(mp.mpf(1) / 2), (53, 53)),
     Constant("TWO_THIRDS_F64", "2/3", lambda: mp.mpf(2) / 3, (53, 53)),
+    Constant("PI_HALF_F32", "pi/2", lambda: mp.pi / 2, (24, 24)),
     Constant("PI_HALF_F64", "pi/2", lambda: mp.pi / 2, (53, 53)),
+    Constant("PI_HALF_THREE_F32", "pi/2", lambda: mp.pi / 2, (24, 24, 24)),
     Constant("PI_HALF_THREE_F64", "pi/2", lambda: mp.pi / 2, (53, 53, 53)),
     Constant("GELU_LINEAR_F64", "2*sqrt(2/pi)", lambda: 2 * mp.sqrt(2 / mp.pi), (53, 53)),
     Constant("GELU_CUBIC_F64", "2*sqrt(2/pi)*0.044715", lambda: 2 * mp.sqrt(2 / mp.pi) * mp.mpf("0.044715"), (53, 53)),

@@ -71,10 +71,23 @@ TWO_THIRDS_F64 = (
     _h("0x1.5555555555555p-55"),
 )
 
+# PI_HALF_F32: pi/2; parts of 24, 24 bits, remainder 1.72e-15
+PI_HALF_F32 = (
+    _h("0x1.921fb60000000p+0"),
+    _h("-0x1.777a5c0000000p-25"),
+)
+
 # PI_HALF_F64: pi/2; parts of 53, 53 bits, remainder 1.5e-33
 PI_HALF_F64 = (
     _h("0x1.921fb54442d18p+0"),
     _h("0x1.1a62633145c07p-54"),
+)
+
+# PI_HALF_THREE_F32: pi/2; parts of 24, 24, 24 bits, remainder 1.06e-23
+PI_HALF_THREE_F32 = (
+    _h("0x1.921fb60000000p+0"),
+    _h("-0x1.777a5c0000000p-25"),
+    _h("-0x1.ee59da0000000p-50"),
 )
 
 # PI_HALF_THREE_F64: pi/2; parts of 53, 53, 53 bits, remainder 5.56e-50
@@ -442,47 +455,33 @@ ERF_TAIL_F32 = (
     _h("0x1.bf0c080000000p-18"),
 )
 
-# SIN_WIDE: (sin(r) - r)/r**3 in u = r*r
-# interval [0.0, 0.61746713], degree 3, 53-bit coefficients, weight r**3/sin(r),
-# largest weighted error 5.192e-12 = 2**-37.487 at 0.617467
-SIN_WIDE = (
-    _h("-0x1.5555554c6b060p-3"),
-    _h("0x1.1111086537c76p-7"),
-    _h("-0x1.a00f7ad4693e9p-13"),
-    _h("0x1.6cd0e1830ef9bp-19"),
+# SIN_F32: (sin(r) - r)/r**3 in u = r*r
+# interval [0.0, 0.652864], degree 2, 24-bit coefficients, weight r**3/sin(r),
+# largest weighted error 4.818e-9 = 2**-27.629 at 0.075589
+SIN_F32 = (
+    _h("-0x1.5555420000000p-3"),
+    _h("0x1.1106020000000p-7"),
+    _h("-0x1.98db540000000p-13"),
 )
 
-# COS_WIDE: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
-# interval [0.0, 0.61746713], degree 2, 53-bit coefficients, weight r**4/cos(r),
-# largest weighted error 1.173e-10 = 2**-32.989 at 0.617467
-COS_WIDE = (
-    _h("0x1.55554a0b22ba1p-5"),
-    _h("-0x1.6c0c300419d87p-10"),
-    _h("0x1.99ea91ef3f095p-16"),
+# COS_F32: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
+# interval [0.0, 0.652864], degree 2, 24-bit coefficients, weight r**4/cos(r),
+# largest weighted error 1.569e-10 = 2**-32.569 at 0.652864
+COS_F32 = (
+    _h("0x1.5555480000000p-5"),
+    _h("-0x1.6c0af20000000p-10"),
+    _h("0x1.99902a0000000p-16"),
 )
 
-# ASIN_WIDE: (asin(x) - x)/x**3 in u = x*x
-# interval [0.0, 0.25], degree 5, 53-bit coefficients, weight x**3/asin(x),
-# largest weighted error 2.779e-10 = 2**-31.745 at 0.25
-ASIN_WIDE = (
-    _h("0x1.55554c6186904p-3"),
-    _h("0x1.33387c33ff6aep-4"),
-    _h("0x1.6caed12149599p-5"),
-    _h("0x1.04920f265201ep-5"),
-    _h("0x1.d91545a6d8ea5p-7"),
-    _h("0x1.335a2dc5c3773p-5"),
-)
-
-# ATAN_WIDE: (atan(x) - x)/x**3 in u = x*x
-# interval [0.0, 0.17165], degree 5, 53-bit coefficients, weight x**3/atan(x),
-# largest weighted error 2.297e-11 = 2**-35.341 at 0.17165
-ATAN_WIDE = (
-    _h("-0x1.555554c5595e0p-2"),
-    _h("0x1.9999181c7cb10p-3"),
-    _h("-0x1.247ecb1da42c8p-3"),
-    _h("0x1.c46284143226dp-4"),
-    _h("-0x1.5b28061bebd50p-4"),
-    _h("0x1.8480f8f987872p-5"),
+# ASIN_F32: (asin(x) - x)/x**3 in u = x*x
+# interval [0.0, 0.25], degree 4, 24-bit coefficients, weight x**3/asin(x),
+# largest weighted error 4.912e-9 = 2**-27.601 at 0.25
+ASIN_F32 = (
+    _h("0x1.5555c80000000p-3"),
+    _h("0x1.33020e0000000p-4"),
+    _h("0x1.747a200000000p-5"),
+    _h("0x1.8c52300000000p-6"),
+    _h("0x1.5949000000000p-5"),
 )
 
 # SIN_F64: (sin(r) - r)/r**3 in u = r*r
@@ -526,6 +525,18 @@ ASIN_F64 = (
     _h("0x1.63919ad833c97p-6"),
     _h("-0x1.57ee8568da29ap-6"),
     _h("0x1.0b422ae1b51b4p-5"),
+)
+
+# ATAN_WIDE: (atan(x) - x)/x**3 in u = x*x
+# interval [0.0, 0.17165], degree 5, 53-bit coefficients, weight x**3/atan(x),
+# largest weighted error 2.297e-11 = 2**-35.341 at 0.17165
+ATAN_WIDE = (
+    _h("-0x1.555554c5595e0p-2"),
+    _h("0x1.9999181c7cb10p-3"),
+    _h("-0x1.247ecb1da42c8p-3"),
+    _h("0x1.c46284143226dp-4"),
+    _h("-0x1.5b28061bebd50p-4"),
+    _h("0x1.8480f8f987872p-5"),
 )
 
 # ATAN_F64: (atan(x) - x)/x**3 in u = x*x

@@ -1,4 +1,8 @@
-"""Arguments of sin, cos and tan as quarter turns and a rest in [-pi/4, pi/4], exact enough for every finite number."""
+"""Arguments of sin, cos and tan as quarter turns and a rest in [-pi/4, pi/4], exact enough for every finite number.
+
+x = k*(pi/2) + r. Below a bound the multiple is subtracted in parts (Cody and Waite); above, the fraction of x*(2/pi)
+comes from the few words of 2/pi that matter at x's exponent (Payne and Hanek), looked up by groups of 16 exponents.
+"""
 
 from __future__ import annotations
 
@@ -11,46 +15,56 @@ import numpy as np
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
-from .formats import DOUBLE, WIDE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
+from .formats import DOUBLE, SINGLE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
 from .inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
-LARGE_EXPONENT = 30
+LARGE_SINGLE, LARGE_DOUBLE = 19, 30
+"""Arguments up to 2 to this power are reduced by Cody and Waite's method."""
 GROUP_BITS = 4
-"""Exponents from LARGE_EXPONENT on are taken 2**GROUP_BITS at a time: one table entry for each group."""
+"""Larger exponents are taken 2**GROUP_BITS at a time: one table entry for each group."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """x = quadrant*(pi/2) + value (+ rest): float64, and an int64 of which the low two bits count."""
+    """x = quadrant*(pi/2) + value + rest, and an integer of x's width of which the low two bits count."""
 
     quadrant: Expr
     value: Expr
-    rest: Expr | None
+    rest: Expr
 
 
 def reduce_quarter_turns(x: Expr) -> Reduced:
-    """The reduction of a float32 (to float64 precision) or of a float64 (in two parts)."""
+    """The reduction, in x's own format; ``rest`` is below half an ulp of ``value``, which is at most 0.808."""
     return _reduce_single(x) if x.dtype is F32 else _reduce_double(x)
 
 
 def _reduce_single(x: Expr) -> Reduced:
-    wide = x.cast(F64)
-    n, bits = round_to_integer(wide, 2.0 / math.pi, WIDE)
-    high, low = DOUBLE.table("PI_HALF")
-    r = fma(n, -low, fma(n, -high, wide))
+    n, bits = round_to_integer(x, 2.0 / math.pi, SINGLE)
+    first, second, third = SINGLE.table("PI_HALF_THREE")
+    value = fma(n, -first, x)  # exact: below 1, and a multiple of 2**-24
+    product, product_rest = two_product(n, x.like(second))
+    # Where the product is the larger it is a finer multiple below 1, and the sum's error is exact as well.
+    value, rest = fast_two_sum(value, -product)
+    rest = fma(n, -third, rest - product_rest)
     far_bits, far = _far_single(x)
-    huge = abs(wide) > 2.0**LARGE_EXPONENT
-    return Reduced(where_rarely(huge, far_bits, bits), where_rarely(huge, far, r), None)
+    far_value = far.cast(F32)
+    far_rest = (far - far_value.cast(F64)).cast(F32)
+    huge = abs(x) > 2.0**LARGE_SINGLE
+    return Reduced(
+        where_rarely(huge, far_bits.cast(I32), bits),
+        where_rarely(huge, far_value, value),
+        where_rarely(huge, far_rest, rest),
+    )
 
 
 def _far_single(x: Expr) -> tuple[Expr, Expr]:
-    """Payne and Hanek for float32: products of 24 by 24 bits are exact in float64."""
+    """Payne and Hanek for float32, in float64: products of 24 by 24 bits are exact."""
     pattern = x.bitcast(I32)
-    place = ((pattern >> 23) & 0xFF) - (127 + LARGE_EXPONENT)
+    place = ((pattern >> 23) & 0xFF) - (127 + LARGE_SINGLE)
     group = place >> GROUP_BITS
     in_group = place & (2**GROUP_BITS - 1)
     m = ((pattern & -0x7F800001) | ((in_group + 127) << 23)).bitcast(F32).cast(F64)
-    tables = inverse_pi_tables(8, 24, (24, 24, 24, 24), np.dtype(np.float32))
+    tables = inverse_pi_tables(8, LARGE_SINGLE, 24, (24, 24, 24, 24), np.dtype(np.float32))
     first, second, third, fourth = (m * group.lookup(t, F32).cast(F64) for t in tables)
     magic = 1.5 * 2.0**52
     shifted = (first + second) + magic
@@ -71,7 +85,7 @@ def _reduce_double(x: Expr) -> Reduced:
     # Where n is 0 the argument is its own remainder, sign of zero included.
     value, rest = where(n == 0.0, x, value), where(n == 0.0, 0.0, rest)
     far_bits, far, far_rest = _far_double(x)
-    huge = abs(x) > 2.0**LARGE_EXPONENT
+    huge = abs(x) > 2.0**LARGE_DOUBLE
     return Reduced(
         where_rarely(huge, far_bits, bits), where_rarely(huge, far, value), where_rarely(huge, far_rest, rest)
     )
@@ -80,11 +94,11 @@ def _reduce_double(x: Expr) -> Reduced:
 def _far_double(x: Expr) -> tuple[Expr, Expr, Expr]:
     """Payne and Hanek for float64, in products of two parts."""
     pattern = x.bitcast(I64)
-    place = ((pattern >> 52) & 0x7FF) - (1023 + LARGE_EXPONENT)
+    place = ((pattern >> 52) & 0x7FF) - (1023 + LARGE_DOUBLE)
     group = place >> GROUP_BITS
     in_group = place & (2**GROUP_BITS - 1)
     m = ((pattern & -0x7FF0000000000001) | ((in_group + 1023) << 52)).bitcast(F64)
-    tables = inverse_pi_tables(64, 53, (53, 53, 53, 53), np.dtype(np.float64))
+    tables = inverse_pi_tables(64, LARGE_DOUBLE, 53, (53, 53, 53, 53), np.dtype(np.float64))
     words = [group.lookup(t, F64) for t in tables]
     products = [two_product(m, w) for w in words]
     # Whole turns go first: every part is reduced modulo 4 quarter turns, exactly.
@@ -110,19 +124,19 @@ def _modulo_four(x: Expr) -> Expr:
 
 @cache
 def inverse_pi_tables(
-    groups: int, significand_bits: int, part_bits: tuple[int, ...], kind: Any
+    groups: int, lowest_exponent: int, significand_bits: int, part_bits: tuple[int, ...], kind: Any
 ) -> list[tuple[int, ...]]:
     """Tables of the parts of 2/pi that matter: entry g of part j, as bit patterns of ``kind``.
 
-    An argument is m * 2**(16*g + LARGE_EXPONENT) with ``significand_bits`` bits in m < 2**16. Of 2**(16*g +
-    LARGE_EXPONENT) * 2/pi everything that makes whole turns whatever m is left out; the rest is rounded to nearest part
-    after part, so that products with m are exact where formats allow.
+    An argument is m * 2**(16*g + lowest_exponent) with ``significand_bits`` bits in m < 2**16. Of 2**(16*g +
+    lowest_exponent) * 2/pi everything that makes whole turns whatever m is left out; the rest is rounded to nearest
+    part after part, so that products with m are exact where formats allow.
     """
     whole_turn = 4 << (significand_bits - 1)
     tables: list[list[int]] = [[] for _ in part_bits]
     unsigned = np.dtype(f"u{kind.itemsize}")
     for group in range(groups):
-        exponent = group * 2**GROUP_BITS + LARGE_EXPONENT
+        exponent = group * 2**GROUP_BITS + lowest_exponent
         scaled = (TWO_OVER_PI_FRACTION << exponent) % (whole_turn << TWO_OVER_PI_BITS)
         if scaled >= whole_turn << (TWO_OVER_PI_BITS - 1):
             scaled -= whole_turn << TWO_OVER_PI_BITS

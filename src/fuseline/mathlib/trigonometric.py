@@ -1,8 +1,7 @@
 """sin, cos and tan over the whole range of their format, and the inverse functions.
 
-x = k*(pi/2) + r. Below 2**30 the multiple is subtracted in parts (Cody and Waite); above, the fraction of x*(2/pi)
-comes from the few words of 2/pi that matter at x's exponent (Payne and Hanek), looked up by groups of 16 exponents.
-float32 is evaluated in float64.
+sin, cos, asin and acos are evaluated in their own format, with a correction for what the reduced argument or the square
+root was rounded by; atan and atan2 of float32 in float64.
 """
 
 from __future__ import annotations
@@ -11,8 +10,10 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
-from .formats import DOUBLE, WIDE, Format, fast_two_sum, polynomial, two_sum
+from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, two_sum
 from .reduction import Reduced, reduce_quarter_turns
+
+Pair = tuple[Expr, Expr]
 
 
 def sin(x: Expr) -> Expr:
@@ -26,50 +27,45 @@ def cos(x: Expr) -> Expr:
 
 
 def _circular(x: Expr, shift: int) -> Expr:
+    f = format_of(x)
     reduced = reduce_quarter_turns(x)
-    s, c = _sine_and_cosine(reduced)
-    quadrant = reduced.quadrant + shift
-    value = where((quadrant & 1) == 0, s, c)
-    sign = (quadrant & 2) << 62
-    value = (value.bitcast(I64) ^ sign).bitcast(F64).cast(x.dtype)
-    return where(x == 0.0, x, value) if shift == 0 and x.dtype is F64 else value
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, f)
+    quadrant = reduced.quadrant + shift if shift else reduced.quadrant
+    value = where((quadrant & 1) == 0, sine + sine_rest, cosine + cosine_rest)
+    sign = (quadrant & 2) << (f.float_type.bits - 2)
+    value = (value.bitcast(f.integer_type) ^ sign).bitcast(f.float_type)
+    return value if shift else where(x == 0.0, x, value)
 
 
 def tan(x: Expr) -> Expr:
     """Tangent, as the quotient of sine and cosine."""
     reduced = reduce_quarter_turns(x)
     even = (reduced.quadrant & 1) == 0
-    if reduced.rest is None:
-        s, c = _sine_and_cosine(reduced)
-        return (where(even, s, c) / where(even, c, -s)).cast(F32)
-    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_in_parts(reduced.value, reduced.rest)
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, format_of(x), corrected=True)
     sine, sine_rest = fast_two_sum(sine, sine_rest)
     cosine, cosine_rest = fast_two_sum(cosine, cosine_rest)
     top, bottom = where(even, sine, cosine), where(even, cosine, -sine)
     top_rest, bottom_rest = where(even, sine_rest, cosine_rest), where(even, cosine_rest, -sine_rest)
-    quotient = top / bottom
+    inverse = 1.0 / bottom
+    quotient = top * inverse
     error = fma(-quotient, bottom_rest, fma(-quotient, bottom, top) + top_rest)
-    return where(x == 0.0, x, quotient + error / bottom)
+    return where(x == 0.0, x, fma(error, inverse, quotient))
 
 
-def _sine_and_cosine(reduced: Reduced) -> tuple[Expr, Expr]:
-    """sin(r) and cos(r) for |r| <= pi/4."""
-    r = reduced.value
-    u = r * r
-    if reduced.rest is None:
-        sine = r * fma(polynomial(u, WIDE.table("SIN")), u, 1.0)  # a product keeps the sign of zero
-        return sine, fma(u * u, polynomial(u, WIDE.table("COS")), fma(u, -0.5, 1.0))
-    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_in_parts(r, reduced.rest)
-    return sine + sine_rest, cosine + cosine_rest
+def _sine_and_cosine(reduced: Reduced, f: Format, *, corrected: bool = False) -> tuple[Pair, Pair]:
+    """sin and cos of value + rest, each as an unevaluated sum of a large and a small part.
 
-
-def _sine_and_cosine_in_parts(r: Expr, rest: Expr) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
-    """The same for r + rest, each as an unevaluated sum of a large and a small part."""
+    ``corrected`` adds what the square of float32 was rounded by; float64 always does.
+    """
+    r, rest = reduced.value, reduced.rest
     u = r * r
     half = u * 0.5
     whole = 1.0 - half
-    sine_rest = fma(rest, whole, (r * u) * polynomial(u, DOUBLE.table("SIN")))
-    cosine_rest = fma(r, -rest, ((1.0 - whole) - half) + (u * u) * polynomial(u, DOUBLE.table("COS")))
+    sine_rest = fma(rest, whole, (r * u) * polynomial(u, f.table("SIN")))
+    linear = fma(r, -rest, (1.0 - whole) - half)
+    if f is SINGLE and not corrected:
+        return (r, sine_rest), (whole, fma(u * u, polynomial(u, f.table("COS")), linear))
+    cosine_rest = linear + (u * u) * polynomial(u, f.table("COS"))
     # u was rounded: half of its error belongs to the cosine.
     return (r, sine_rest), (whole, fma(fma(r, r, -u), -0.5, cosine_rest))
 
@@ -79,31 +75,20 @@ def _sine_and_cosine_in_parts(r: Expr, rest: Expr) -> tuple[tuple[Expr, Expr], t
 
 def asin(x: Expr) -> Expr:
     """Inverse sine; NaN outside [-1, 1]."""
-    a = abs(x)
-    if x.dtype is F32:
-        large = a > 0.5
-        wide = a.cast(F64)
-        p = _asin_of_half(wide, large, WIDE)[0]
-        return call("copysign", where(large, fma(p, -2.0, math.pi / 2), p).cast(F32), x)
+    f, a = format_of(x), abs(x)
     large = a > 0.5
-    p, tail = _asin_of_half(a, large, DOUBLE)
-    high, low = DOUBLE.table("PI_HALF")
+    p, tail = _asin_of_half(a, large, f)
+    high, low = f.table("PI_HALF")
     total, rest = fast_two_sum(p.like(high), p * -2.0)
     return call("copysign", where(large, total + (rest + fma(tail, -2.0, low)), p + tail), x)
 
 
 def acos(x: Expr) -> Expr:
     """Inverse cosine; NaN outside [-1, 1]."""
-    a = abs(x)
+    f, a = format_of(x), abs(x)
     large, negative = a > 0.5, x < 0.0
-    if x.dtype is F32:
-        p = _asin_of_half(a.cast(F64), large, WIDE)[0]
-        signed = call("copysign", p, x.cast(F64))
-        central = math.pi / 2 - signed
-        outer = where(negative, fma(p, -2.0, math.pi), p + p)
-        return where(large, outer, central).cast(F32)
-    p, tail = _asin_of_half(a, large, DOUBLE)
-    high, low = DOUBLE.table("PI_HALF")
+    p, tail = _asin_of_half(a, large, f)
+    high, low = f.table("PI_HALF")
     # The three cases are base - factor*(p + tail).
     factor = where(large, where(negative, 2.0, x.like(-2.0)), where(negative, -1.0, x.like(1.0)))
     base = where(large, where(negative, 2.0 * high, x.like(0.0)), high)
@@ -116,18 +101,21 @@ def acos(x: Expr) -> Expr:
 
 
 def _asin_of_half(a: Expr, large: Expr, f: Format) -> tuple[Expr, Expr]:
-    """asin(t) for t = a, or t = sqrt((1 - a)/2) where a is large; in two parts, the second small.
-
-    float32 gets the sum in the first part.
-    """
+    """asin(t) for t = a, or t = sqrt((1 - a)/2) where a is large; in two parts, the second small."""
     z = where(large, (1.0 - a) * 0.5, a * a)
     root = call("sqrt", z)
     t = where(large, root, a)
     series = (t * z) * polynomial(z, f.table("ASIN"))
-    if f is WIDE:
-        return t + series, series
+    if f is SINGLE:
+        # What the root was rounded by, over twice the root; the reciprocal is a subtraction of bits, near enough.
+        inverse = (_HALVED_RECIPROCAL - root.bitcast(f.integer_type)).bitcast(f.float_type)
+        return t, fma(where(large, fma(-root, root, z), 0.0), inverse, series)
     correction = where(large, fma(-root, root, z) / where(root == 0.0, 1.0, root + root), 0.0)
     return t, series + correction
+
+
+_HALVED_RECIPROCAL = 0x7E731200
+"""Less the bits of a float32 x, the bits of 1/(2x) within 12 %."""
 
 
 def atan(x: Expr) -> Expr:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...errors import UnsupportedError
 from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
+from ...ir.node import Node
 from ...ops import OPERATIONS
 from ..legalize import legalize
 from . import instructions, rare
@@ -42,11 +43,12 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
         if OPERATIONS[node.op].index_rule == "reduction":
             raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
     legal = legalize(graph, native_half=target.has_half_conversion)
-    lanes = _lanes(legal, target)
+    items = rare.schedule(legal)
+    lanes = _lanes(legal, items, target)
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
         writer.values[node] = _load(writer, index, node.dtype)
-    for item in rare.schedule(legal):
+    for item in items:
         if isinstance(item, rare.RareWork):
             rare.write(writer, item)
         else:
@@ -55,9 +57,10 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     return BodyText(_function(writer, len(legal.inputs), results), lanes)
 
 
-def _lanes(graph: Graph, target: LlvmTarget) -> int:
-    """As many elements of the widest computed type as fit the registers that a value takes."""
-    bits = max((n.dtype.bits for n in (*graph.inputs, *graph.nodes, *graph.output_nodes)), default=32)
+def _lanes(graph: Graph, items: list[Node | rare.RareWork], target: LlvmTarget) -> int:
+    """As many elements of the widest type as fit the registers that a value takes; work behind a branch not counted."""
+    computed = [n for i in items for n in (i.choices if isinstance(i, rare.RareWork) else (i,))]
+    bits = max((n.dtype.bits for n in (*graph.inputs, *computed, *graph.output_nodes)), default=32)
     return target.vector_bytes * 8 * _REGISTERS_A_VALUE // bits
 
 
