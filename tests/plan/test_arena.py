@@ -5,17 +5,22 @@ planner.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuseline.errors import InfeasibleError, PlanError
-from fuseline.plan.arena import engine, exact, generate, large, portfolio
+from fuseline.plan.arena import engine, exact, generate, kernel, large, portfolio
 from fuseline.plan.arena.checker import check
+from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.planner import plan_instance
-from fuseline.plan.arena.sections import cut
+from fuseline.plan.arena.sections import Sections, cut
 from fuseline.plan.arena.types import Buffer, Gap, Instance
 
 
@@ -121,21 +126,64 @@ def test_where_the_live_sum_is_out_of_reach_the_raised_bound_is_the_optimum_of_b
     raise AssertionError("no such instance was drawn")
 
 
-def test_the_compiled_walk_and_the_plain_one_visit_the_same_nodes() -> None:
-    pytest.importorskip("numba")
+class ArrayWalk(Walk):
+    """The walk over an int64 array with 64-bit words, as compiled code has it, but run by the interpreter."""
+
+    def __init__(self, sections: Sections) -> None:
+        def interpreted(function: Callable[..., int]) -> Callable[..., int]:
+            return lambda m, at, n: function(Wrapping(m), at, n)
+
+        functions = {name: interpreted(getattr(kernel, name)) for name in ("propagate", "walk")}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(vars(engine.KERNEL), "functions", SimpleNamespace(**functions))
+            super().__init__(sections, compiled=True)
+
+
+class Wrapping:
+    """An int64 array that gives Python integers and wraps around what is stored, as machine code does."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __getitem__(self, i: int) -> int:
+        return int(self.array[i])
+
+    def __setitem__(self, i: int, value: int) -> None:
+        self.array[i] = (value + 2**63) % 2**64 - 2**63
+
+
+def outcomes(walk: Walk, sections: Sections, seed: int) -> tuple[object, ...]:
+    order = exact.Orders(sections, walk.buffers, seed).order(4)
+    return walk.restart(order, max(sections.live)), walk.run(400), walk.nodes, walk.offsets()
+
+
+def walk_instances(count: int) -> Iterator[Sections]:
     rng = random.Random(5)
-    for _ in range(4):
+    for _ in range(count):
         buffers = tuple(
             Buffer(str(i), lower, lower + rng.randint(1, 9), rng.randint(1, 40))
             for i in range(40)
             for lower in [rng.randrange(30)]
         )
-        sections = cut(Instance(buffers))
-        capacity = max(sections.live)
+        yield cut(Instance(buffers))
+
+
+def test_the_walk_visits_the_same_nodes_whatever_its_words_and_memory() -> None:
+    for sections in walk_instances(4):
+        plain = outcomes(Walk(sections, compiled=False), sections, 3)
+        assert plain == outcomes(ArrayWalk(sections), sections, 3)
+
+
+@pytest.mark.long
+def test_the_compiled_walk_and_the_plain_one_visit_the_same_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setitem(vars(engine.KERNEL), "functions", engine.KERNEL.compiled_in(tmp_path))
+    for sections in walk_instances(12):
         walks = [Walk(sections, compiled) for compiled in (False, True)]
-        order = exact.Orders(sections, walks[0].buffers, 3).order(4)
-        outcomes = [(walk.restart(order, capacity), walk.run(400), walk.nodes, walk.offsets()) for walk in walks]
-        assert outcomes[0] == outcomes[1]
+        plain, compiled = (outcomes(walk, sections, 3) for walk in walks)
+        assert plain == compiled
 
 
 @settings(max_examples=100, deadline=None)
@@ -208,7 +256,7 @@ def test_a_reached_capacity_ends_the_search() -> None:
 
 
 def test_ctrl_c_gives_the_best_answer_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: object, max_nodes: int | None = None) -> bool:
+    def interrupt(self: object, max_nodes: int | None, strict: bool) -> bool:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(exact.ExactSearch, "run", interrupt)
@@ -260,19 +308,49 @@ def test_both_fits_of_every_order_are_valid(instance: Instance) -> None:
         assert valid(instance, placement.offsets, placement.peak_bytes)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_valley_filling_is_valid_compiled_and_plain(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if compiled:
-        pytest.importorskip("numba")
-    else:
-        monkeypatch.setattr(engine, "numba_available", lambda: False)
+@pytest.mark.long
+def test_valley_filling_is_valid_and_the_same_compiled_and_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     instance = generate.random_trace(400, seed=3)
     sections = cut(instance)
-    answers = large.large_answers(sections, 0, max(sections.live), lambda: False)
+    found = []
+    if numba_available():
+        monkeypatch.setitem(vars(large.VALLEY), "functions", large.VALLEY.compiled_in(tmp_path))
+    for compiled in [False, True] if numba_available() else [False]:
+        answers = large.large_answers(sections, 0, max(sections.live), lambda: False, lambda c=compiled: c)
+        found.append([next(answers) for _ in range(5)])
+    assert all(other == found[0] for other in found)
+    for answer in found[0]:
+        placement = sections.placement(answer.offsets)
+        assert not check(instance, placement.offsets, placement.peak_bytes)
+
+
+def test_valley_filling_is_valid_however_it_is_sliced() -> None:
+    instance = generate.random_trace(400, seed=3)
+    sections = cut(instance)
+    answers = large.large_answers(sections, 0, max(sections.live), lambda: False, lambda: False)
     first = [next(answers) for _ in range(4)]
+    whole = pytest.MonkeyPatch()
+    whole.setattr(large, "_PLAIN_STEPS", 7)
+    again = large.large_answers(sections, 0, max(sections.live), lambda: False, lambda: False)
+    assert [next(again) for _ in range(4)] == first
+    whole.undo()
     for answer in first:
         placement = sections.placement(answer.offsets)
         assert not check(instance, placement.offsets, placement.peak_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances(most=20, alignments=(1, 2, 4, 3)))
+def test_reuse_of_whole_buffers_is_valid_and_the_least_where_sizes_are_equal(instance: Instance) -> None:
+    sections = cut(instance)
+    offsets = portfolio.reuse_whole(sections)
+    placement = sections.placement(offsets)
+    assert valid(instance, placement.offsets, placement.peak_bytes)
+    equal = Instance(tuple(Buffer(b.id, b.lower, b.upper, 6) for b in instance.buffers))
+    sections = cut(equal)
+    assert portfolio.peak_of(sections, portfolio.reuse_whole(sections)) == max(sections.live)
 
 
 @pytest.mark.parametrize("make", [generate.training_step, generate.random_trace, generate.packed])

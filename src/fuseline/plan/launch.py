@@ -97,17 +97,18 @@ class _Group:
         self.nodes = [node]
         self.space = _Space(iteration_space([node]), reduced_axes(node))
         self.dropped = {node} if _drops_axes(node) else set()
+        self.reduces = _reduces(node)
 
     def space_with(self, node: Node) -> _Space | None:
         """The iteration space with ``node`` added, or None where it does not fit."""
         axes, shape = reduced_axes(node), iteration_space([node])
-        if (shape is None) != (self.space.shape is None) or (axes and self.space.axes not in ((), axes)):
+        if shape is None or self.space.shape is None:
+            return self._unknown_space_with(node, shape)
+        if axes and self.space.axes not in ((), axes):
             return None
         # A reduction that drops its axes no longer lines up with the loops: nothing inside may read it.
         if any(a in self.dropped for a in node.args):
             return None
-        if shape is None or self.space.shape is None:
-            return None if OPERATIONS[node.op].index_rule == "reduction" else self.space
         try:
             merged = broadcast([self.space.shape, shape])
         except ShapeError:
@@ -117,15 +118,27 @@ class _Group:
             return None
         return _Space(merged, axes or self.space.axes)
 
+    def _unknown_space_with(self, node: Node, shape: Shape | None) -> _Space | None:
+        """Where shapes are the caller's, what is elementwise fits together, and a single number fits everywhere."""
+        numbers = () in (shape, self.space.shape)
+        if self.reduces or _reduces(node) or (shape != self.space.shape and not numbers):
+            return None
+        return _Space(None, ())
+
     def add(self, node: Node, space: _Space) -> None:
         self.nodes.append(node)
         self.space = space
+        self.reduces = self.reduces or _reduces(node)
         if _drops_axes(node):
             self.dropped.add(node)
 
 
+def _reduces(node: Node) -> bool:
+    return OPERATIONS[node.op].index_rule == "reduction"
+
+
 def _drops_axes(node: Node) -> bool:
-    return OPERATIONS[node.op].index_rule == "reduction" and not node.attr("keepdims", False)
+    return _reduces(node) and not node.attr("keepdims", False)
 
 
 def make_plan(graph: Graph, groups: Sequence[Sequence[Node]]) -> Plan:

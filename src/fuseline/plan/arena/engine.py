@@ -5,70 +5,30 @@ Both run the same text; only the memory differs (an int64 array, or a list whose
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from fuseline.plan.arena import kernel
+from fuseline.plan.arena.compiled import Loops
 from fuseline.plan.arena.sections import Sections
 
-_ENTRIES = ("propagate", "walk")
 _MAX_LEVELS = 8000
 _MAX_TRAIL_WORDS = 4_000_000
 
 
-@cache
-def numba_available() -> bool:
-    """Whether the optional dependency numba can be imported."""
-    return importlib.util.find_spec("numba") is not None
+KERNEL = Loops(kernel, ("propagate", "walk"), "from fuseline.plan.arena.engine import build; build()")
 
 
-@cache
-def compile_module(
-    module: ModuleType, entries: tuple[str, ...], instead: tuple[tuple[str, str], ...] = ()
-) -> SimpleNamespace:
-    """Copies of a module's functions, each compiled on first use; numba keeps the ``entries`` on disk.
+def build() -> None:
+    """Compile the walk and keep it on disk."""
 
-    A pair in ``instead`` names a function and the one that stands for it in compiled code.
-    """
-    import numba
+    def use() -> None:
+        walk = Walk(Sections(1, [1, 1], [1, 1], [-1, -1], [0, 0], [1, 1], [0]), compiled=True)
+        walk.restart([0, 1], 2)
+        walk.run(10)
 
-    namespace = dict(vars(module))
-    for name in vars(module):
-        function = vars(module)[dict(instead).get(name, name)]
-        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-            copy = FunctionType(function.__code__, namespace, name)
-            copy.__module__ = module.__name__
-            entry = name in entries
-            # Without the wrappers that only calls from Python need, the inner functions compile in half the time.
-            options: dict[str, Any] = {"cache": entry, "no_cpython_wrapper": not entry, "no_cfunc_wrapper": True}
-            namespace[name] = numba.njit(nogil=True, error_model="numpy", **options)(copy)
-    return SimpleNamespace(**{name: namespace[name] for name in entries})
-
-
-def compiled_kernel() -> SimpleNamespace:
-    """``kernel.propagate`` and ``kernel.walk``, compiled."""
-    return compile_module(kernel, _ENTRIES)
-
-
-def compiled_before(functions: SimpleNamespace) -> bool:
-    """Whether compiled code lies on disk from an earlier run, so that a first call need not wait for the compiler."""
-    return all(any(_index_files(function)) for function in vars(functions).values())
-
-
-def kernel_loaded() -> bool:
-    """Whether the compiled kernel has run in this process, so that using it costs nothing more."""
-    return compile_module.cache_info().currsize > 0 and bool(compiled_kernel().walk.signatures)
-
-
-def _index_files(function: Any) -> Iterator[Path]:
-    module = function.py_func.__module__.rpartition(".")[2]
-    return Path(function.stats.cache_path).glob(f"{module}.{function.py_func.__name__}-*.nbi")
+    KERNEL.compile_and_seal(use)
 
 
 class Walk:
@@ -81,7 +41,7 @@ class Walk:
     def __init__(self, sections: Sections, compiled: bool) -> None:
         self.sections = sections
         self.compiled = compiled
-        self._kernel: Any = compiled_kernel() if compiled else kernel
+        self._kernel: Any = KERNEL.functions if compiled else kernel
         spans = [[s for s, low, high in sections.spans(i) if low < high] for i in range(sections.buffer_count)]
         self.buffers = [i for i, inside in enumerate(spans) if inside]
         self._spans = [spans[i] for i in self.buffers]

@@ -79,9 +79,10 @@ class Orders:
 class ExactSearch:
     """The restarts. ``run`` goes on until ``standing`` is closed, the goal is reached or ``stop`` says so.
 
-    The first ``pure_nodes`` nodes are walked as plain Python, which starts at once; then, where ``may_compile``
-    allows, compiled. ``stop`` is asked after every slice of some milliseconds; ``report`` is told when ``standing``
-    changed. The walk, hence the answer, depends only on the seed as long as nothing stops it.
+    The first ``pure_nodes`` nodes are walked as plain Python, which starts at once; then compiled, from the moment at
+    which ``may_compile``, asked once a slice, says yes. ``stop`` is asked after every slice of some milliseconds;
+    ``report`` is told when ``standing`` changed. The walk, hence the answer, depends only on the seed as long as
+    nothing stops it.
     """
 
     def __init__(
@@ -109,16 +110,19 @@ class ExactSearch:
         self._base_nodes = max(200, NODES_A_BUFFER * len(self._walk.buffers))
         self.nodes = 0
 
-    def run(self, max_nodes: int | None = None) -> bool:
+    def run(self, max_nodes: int | None = None, strict: bool = False) -> bool:
         """Search; true where it ended by itself (closed, goal reached or ``max_nodes`` spent), false where it was
-        stopped.
+        stopped. A restart may go beyond ``max_nodes`` unless ``strict``.
         """
         step = 1
         while not self._done():
             if max_nodes is not None and self.nodes >= max_nodes:
                 return True
             target = self._target(step)
-            outcome = self._attempt(target, self._base_nodes * luby(self._restarts + 1))
+            nodes = self._base_nodes * luby(self._restarts + 1)
+            if strict and max_nodes is not None:
+                nodes = min(nodes, max_nodes - self.nodes)
+            outcome = self._attempt(target, nodes)
             if outcome is None:
                 return False
             step = self._next_step(step, outcome)
@@ -154,7 +158,6 @@ class ExactSearch:
             if self._stop():
                 return None
             if not walk.compiled and self.nodes + walk.nodes >= self._pure_nodes and self._may_compile():
-                self.nodes += walk.nodes
                 walk = self._walk = Walk(self._sections, compiled=True)
                 outcome = walk.restart(order, capacity)
                 continue

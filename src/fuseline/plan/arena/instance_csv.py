@@ -11,12 +11,12 @@ import csv
 import io
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
 
 from fuseline.errors import LimitError, PlanError
+from fuseline.plan.arena.files import write_atomically
 from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placement
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -172,23 +172,3 @@ def write_csv(path: str | os.PathLike[str], instance: Instance, placement: Place
         PlanError: the file cannot be written.
     """
     write_atomically(Path(path), format_csv(instance, placement).encode())
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """``data`` under ``path`` by way of a temporary file beside it and a rename.
-
-    Raises:
-        PlanError: the folder does not exist, is full, or may not be written to.
-    """
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            try:
-                file.write(data)
-                file.flush()
-                os.replace(temporary, path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise PlanError(f"{path}: cannot be written: {error.strerror or error}") from error

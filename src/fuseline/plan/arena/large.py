@@ -8,42 +8,87 @@ that it finds its place earlier the next time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-from fuseline.plan.arena import engine, valley
+from fuseline.plan.arena import valley
+from fuseline.plan.arena.compiled import Loops
 from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
 LARGE_BUFFERS = 4_000
 _PATIENCE = 80
 _RESTART = 20
+_PLAIN_STEPS = 500
+_COMPILED_STEPS = 200_000
+
+VALLEY = Loops(
+    valley, ("fill",), "from fuseline.plan.arena.large import build; build()", instead=valley.COMPILED_INSTEAD
+)
 
 
-def large_answers(sections: Sections, seed: int, target: int, stop: Callable[[], bool]) -> Iterator[Answer]:
-    """Ever new answers, the first without any noise; ends after ``_PATIENCE`` rounds without a better one.
+def build() -> None:
+    """Compile valley filling and keep it on disk."""
+    filling = Filling(Sections(1, [1, 1], [1, 1], [-1, -1], [0, 0], [1, 1], [0]))
+    VALLEY.compile_and_seal(lambda: filling.fill(filling.plain_keys()[0], lambda: False, lambda: True))
 
-    For instances without gaps and fixed offsets. ``target`` is the peak to reach, in units.
+
+class Filling:
+    """Valley filling of one instance with keys of your choice."""
+
+    def __init__(self, sections: Sections) -> None:
+        count = sections.section_count
+        self.lower = np.array(sections.lower, dtype=np.int64)
+        self.upper = np.array(sections.upper, dtype=np.int64)
+        self.size = np.array(sections.size, dtype=np.int64)
+        self._alignment = np.array(sections.alignment, dtype=np.int64)
+        self._by_start, self._start, self._alive = valley.tables(sections.lower, sections.upper, count)
+        self._floor = np.zeros(count, dtype=np.int64)
+        self._lowest = np.zeros((count + valley.BLOCK - 1) // valley.BLOCK, dtype=np.int64)
+
+    def plain_keys(self) -> list[np.ndarray]:
+        """Area, size and lifetime: the buffer with the largest is taken first."""
+        life = (self.upper - self.lower).astype(float)
+        return [self.size * life, self.size.astype(float), life]
+
+    def fill(
+        self, key: np.ndarray, stop: Callable[[], bool], compiled: Callable[[], bool]
+    ) -> tuple[np.ndarray, int] | None:
+        """Offsets and peak in units with the largest ``key`` first; ``None`` where ``stop`` ended it.
+
+        ``compiled`` says, ever again, whether compiled code may be used; what is found does not depend on it.
+        """
+        offsets = np.full(len(self.lower), -1, dtype=np.int64)
+        rest = self._alive.copy()
+        progress = np.zeros(2, dtype=np.int64)
+        valley.start_filling(rest, self._floor, self._lowest, offsets, progress)
+        shape = (self.lower, self.upper, self.size, self._alignment, key, self._by_start, self._start)
+        while progress[0]:
+            if stop():
+                return None
+            loops, steps = (VALLEY.functions, _COMPILED_STEPS) if compiled() else (valley, _PLAIN_STEPS)
+            loops.fill(*shape, self._floor, rest, self._lowest, offsets, progress, steps)
+        return offsets, int(progress[1])
+
+
+def large_answers(
+    sections: Sections, seed: int, target: int, stop: Callable[[], bool], compiled: Callable[[], bool]
+) -> Iterator[Answer]:
+    """Ever new answers, the first three without any noise; ends after ``_PATIENCE`` rounds without a better one.
+
+    For instances without gaps and fixed offsets. ``target`` is the peak to reach, in units; ``compiled`` is that of
+    `Filling.fill`.
     """
-    kernel = _kernel()
-    lower = np.array(sections.lower, dtype=np.int64)
-    upper = np.array(sections.upper, dtype=np.int64)
-    size = np.array(sections.size, dtype=np.int64)
-    alignment = np.array(sections.alignment, dtype=np.int64)
-    count = sections.section_count
-    by_start, start, alive = valley.tables(sections.lower, sections.upper, count)
-    floor = np.zeros(count, dtype=np.int64)
-    lowest = np.zeros((count + valley.BLOCK - 1) // valley.BLOCK, dtype=np.int64)
+    filling = Filling(sections)
     rng = np.random.default_rng(seed)
-    life = upper - lower
-    plain = [(size * life).astype(float), size.astype(float), life.astype(float)]
+    plain = filling.plain_keys()
     best_peak, best_key, since = 1 << 62, plain[0], 0
     key = plain[0]
     for k in range(1_000_000):
-        offsets = np.full(len(lower), -1, dtype=np.int64)
-        rest = alive.copy()
-        peak = int(kernel.fill(lower, upper, size, alignment, key, by_start, start, floor, rest, lowest, offsets))
+        found = filling.fill(key, stop, compiled)
+        if found is None:
+            return
+        offsets, peak = found
         yield Answer(offsets.tolist(), peak, "valley filling" if k < len(plain) else "valley filling, squeaky wheel")
         if peak < best_peak:
             best_peak, best_key, since = peak, key, 0
@@ -56,10 +101,6 @@ def large_answers(sections: Sections, seed: int, target: int, stop: Callable[[],
             continue
         if k + 1 == len(plain) or (since and since % _RESTART == 0):
             key = best_key
-        out = offsets + size > target
+        out = offsets + filling.size > target
         key = key.copy()
         key[out] *= rng.uniform(1.2, 3.0, size=int(out.sum()))
-
-
-def _kernel() -> Any:
-    return engine.compile_module(valley, ("fill",), valley.COMPILED_INSTEAD) if engine.numba_available() else valley

@@ -6,21 +6,27 @@ Bound first, then the portfolio until it meets the bound, then exact search unti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 
 from fuseline.errors import PlanError, VerifyError
-from fuseline.plan.arena import engine, portfolio
+from fuseline.plan.arena import portfolio
 from fuseline.plan.arena.bounds import live_bound, require_capacity
 from fuseline.plan.arena.checker import check
+from fuseline.plan.arena.compiled import Building, Loops, compiling_allowed
+from fuseline.plan.arena.engine import KERNEL
 from fuseline.plan.arena.exact import ExactSearch, Standing
-from fuseline.plan.arena.large import LARGE_BUFFERS, large_answers
+from fuseline.plan.arena.large import LARGE_BUFFERS, VALLEY, large_answers
 from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import cut
 from fuseline.plan.arena.types import Bound, Incumbent, Instance, PlanResult
 
 DEFAULT_TIME_LIMIT_S = 60.0
-_COMPILE_S = 20.0
-_LOAD_S = 2.0
+_COMPILE_S = 8.0
+_LOAD_S = 1.5
+_BOUNDED_FILLINGS = 1
 _FIRST_ORDERS = 1
 _TELL_EVERY_S = 0.5
 _PURE_NODES = 1_000
@@ -38,12 +44,14 @@ def plan_instance(
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
     seed: int = 0,
     exact: bool = True,
+    node_limit: int | None = None,
     on_progress: Progress | None = None,
 ) -> PlanResult:
     """Place the buffers of ``instance`` in one arena.
 
     ``capacity_bytes`` stops the search as soon as an answer fits; without it the search goes on to the least arena.
-    ``exact=False`` ends after the portfolio. The answer depends only on the arguments unless the time limit or Ctrl-C
+    ``exact=False`` ends after the portfolio; with ``node_limit`` exact search ends after so many nodes and nothing is
+    compiled, so that the work is bounded. The answer depends only on the arguments unless the time limit or Ctrl-C
     (which gives the best answer so far) ends the search. ``on_progress`` is called when the best peak or the bound
     moves.
 
@@ -51,7 +59,7 @@ def plan_instance(
         InfeasibleError: the capacity is below the bound, or fixed offsets collide.
         PlanError: the time limit is not positive.
     """
-    return _Planning(instance, capacity_bytes, time_limit_s, seed, on_progress).run(exact)
+    return _Planning(instance, capacity_bytes, time_limit_s, seed, on_progress).run(exact, node_limit)
 
 
 class _Planning:
@@ -78,45 +86,77 @@ class _Planning:
         self._goal = lower if capacity is None else max(lower, capacity // unit)
         self._capacity = capacity
         self._standing = Standing(lower, Answer([], 1 << 62, ""))
+        self._searcher: ExactSearch | None = None
+        self._compile = True
+        self._usable: dict[Loops, bool] = {}
+        self._building: Building | None = None
+        self._answers: Iterator[Answer] = iter(())
+        self._reserve: deque[Answer] = deque()
 
-    def run(self, exact: bool) -> PlanResult:
+    def run(self, exact: bool, node_limit: int | None) -> PlanResult:
         stopped = "effort spent"
         try:
-            stopped = self._search(exact)
+            stopped = self._search(exact, node_limit)
         except KeyboardInterrupt:
             if not self._standing.best.method:
                 raise
             stopped = "interrupted"
+            if self._building is not None:
+                self._building.end()
         if self._standing.closed:
             stopped = "optimal"
+        elif stopped in ("time limit", "interrupted"):
+            for answer in self._reserve:
+                self._take(answer)
         return self._result(stopped)
 
-    def _search(self, exact: bool) -> str:
+    def _search(self, exact: bool, node_limit: int | None) -> str:
         sections = self._sections
-        large = sections.buffer_count > LARGE_BUFFERS and not sections.windows and max(sections.fixed) < 0
+        plain = not sections.windows and max(sections.fixed, default=-1) < 0
+        large = sections.buffer_count > LARGE_BUFFERS and plain
+        self._compile = node_limit is None
+        self._stage = "portfolio"
+        if plain:
+            offsets = portfolio.reuse_whole(sections)
+            self._take(Answer(offsets, portfolio.peak_of(sections, offsets), "reuse of whole buffers"))
+            if self._done():
+                return "capacity reached"
         if large:
-            answers = large_answers(sections, self._seed, self._goal, self._late)
+            compiled = partial(self._compiled, VALLEY)
+            self._answers = large_answers(sections, self._seed, self._goal, self._late, compiled)
         else:
             conflicts = portfolio.conflicts_of(sections)
             portfolio.require_fixed_offsets(self._instance, sections, conflicts)
-            answers = portfolio.answers(sections, conflicts, [b.hint for b in self._instance.buffers])
-        self._stage = "portfolio"
-        for k, answer in enumerate(answers):
+            self._answers = portfolio.answers(sections, conflicts, [b.hint for b in self._instance.buffers])
+        for k in count():
+            answer = self._next_answer()
+            if answer is None:
+                break
             self._take(answer)
             if self._done():
                 return "capacity reached"
             if self._late():
                 return "time limit"
-            if exact and not large and k + 1 == 2 * _FIRST_ORDERS and self._exact(self._early_nodes()):
+            if large and node_limit is not None and k + 1 == _BOUNDED_FILLINGS:
+                return "effort spent"
+            early = self._early_nodes() if node_limit is None else node_limit
+            if exact and not large and k + 1 == 2 * _FIRST_ORDERS and self._exact(early):
                 return "capacity reached"
-        if not exact or large or self._entries() > _MAX_EXACT_ENTRIES:
+        if self._late():
+            return "time limit"
+        if not exact or large or node_limit is not None or self._entries() > _MAX_EXACT_ENTRIES:
             return "effort spent"
         return "capacity reached" if self._exact(None) else "time limit"
 
+    def _next_answer(self) -> Answer | None:
+        return self._reserve.popleft() if self._reserve else next(self._answers, None)
+
     def _exact(self, max_nodes: int | None) -> bool:
         """Search exactly; whether the goal was reached."""
+        if self._entries() > _MAX_EXACT_ENTRIES:
+            return False
         self._stage = "exact search"
-        if not hasattr(self, "_searcher"):
+        if self._searcher is None:
             self._searcher = ExactSearch(
                 self._sections,
                 self._standing,
@@ -125,16 +165,16 @@ class _Planning:
                 self._late,
                 self._report,
                 self._pure_nodes(),
-                self._may_compile,
+                partial(self._compiled, KERNEL),
             )
-        self._searcher.run(max_nodes)
+        self._searcher.run(max_nodes, strict=not self._compile)
         return self._done()
 
     def _pure_nodes(self) -> int:
         """Nodes worth walking as plain Python: what takes about as long as loading compiled code does."""
-        if not engine.numba_available():
+        if not self._compile or not compiling_allowed():
             return 1 << 60
-        if engine.kernel_loaded():
+        if KERNEL.loaded:
             return 0
         return min(_PURE_NODES, _PURE_WORK // max(1, self._entries()))
 
@@ -145,11 +185,34 @@ class _Planning:
     @staticmethod
     def _early_nodes() -> int:
         """Nodes of exact search before the rest of the portfolio: it is the quicker of the two on most instances."""
-        return _EARLY_NODES if engine.numba_available() else _PURE_NODES
+        return _EARLY_NODES if compiling_allowed() else _PURE_NODES
 
-    def _may_compile(self) -> bool:
-        left = self._deadline - time.perf_counter()
-        return left > _COMPILE_S or (left > _LOAD_S and engine.compiled_before(engine.compiled_kernel()))
+    def _compiled(self, loops: Loops) -> bool:
+        """Whether compiled code may be used now. Where it is not on disk, another process makes it meanwhile."""
+        if not self._compile or not compiling_allowed():
+            return False
+        building = self._building
+        if loops not in self._usable:
+            if building is None:
+                self._usable[loops] = loops.loaded or (self._left() >= _LOAD_S and loops.ready())
+                if not self._usable[loops] and self._left() >= _COMPILE_S:
+                    del self._usable[loops]
+                    self._building = Building.of(loops)
+                    self._fill_reserve()
+            elif not building.running:
+                self._usable[loops] = self._left() >= _LOAD_S and loops.ready()
+        return self._usable.get(loops, False)
+
+    def _fill_reserve(self) -> None:
+        """Find the remaining quick answers before a slow search; they change nothing unless the time ends."""
+        while self._stage == "exact search" and not self._late():
+            answer = next(self._answers, None)
+            if answer is None:
+                return
+            self._reserve.append(answer)
+
+    def _left(self) -> float:
+        return self._deadline - time.perf_counter()
 
     def _late(self) -> bool:
         now = time.perf_counter()

@@ -67,6 +67,14 @@ def pick_compiled(candidates: Any, offsets: Any, upper: Any, key: Any, end: int)
     return best
 
 
+def start_filling(rest: Any, floor: Any, lowest: Any, offsets: Any, progress: Any) -> None:
+    """Make the tables that `fill` changes ready; ``rest`` holds the number of buffers alive in each section."""
+    floor[:] = np.where(rest == 0, DONE, 0)
+    refresh(floor, lowest, 0, len(rest))
+    offsets[:] = -1
+    progress[0], progress[1] = len(offsets), 0
+
+
 def fill(
     lower: Any,
     upper: Any,
@@ -79,18 +87,19 @@ def fill(
     rest: Any,
     lowest: Any,
     offsets: Any,
-) -> int:
-    """Place every buffer; the peak. ``offsets`` begins as -1, ``rest`` as the number of buffers alive in each section.
+    progress: Any,
+    steps: int,
+) -> None:
+    """Go on for so many ``steps``, or until every buffer is placed. `start_filling` makes the tables ready.
 
-    ``by_start`` lists the buffers by first section, ``start`` where each section's begin in it; ``floor`` and
-    ``lowest`` (its block minima) are scratch.
+    ``by_start`` lists the buffers by first section, ``start`` where each section's begin in it. ``rest`` counts the
+    buffers of each section that are not placed, ``floor`` is the skyline, ``lowest`` its block minima, ``progress``
+    the number of buffers left and the peak so far.
     """
     sections = len(rest)
-    floor[:] = np.where(rest == 0, DONE, 0)
-    refresh(floor, lowest, 0, sections)
-    peak = 0
-    left = len(lower)
-    while left > 0:
+    left, peak = progress[0], progress[1]
+    while left > 0 and steps > 0:
+        steps -= 1
         block = int(lowest.argmin())
         level = lowest[block]
         begin = block * BLOCK + int(floor[block * BLOCK : (block + 1) * BLOCK].argmin())
@@ -112,7 +121,7 @@ def fill(
         rest[lower[i] : upper[i]] -= 1
         floor[lower[i] : upper[i]] = np.where(rest[lower[i] : upper[i]] == 0, DONE, top)
         refresh(floor, lowest, lower[i], upper[i])
-    return int(peak)
+    progress[0], progress[1] = left, peak
 
 
 def tables(lower: list[int], upper: list[int], sections: int) -> tuple[Any, Any, Any]:

@@ -1,0 +1,177 @@
+"""Hot loops compiled by numba where it is installed, kept on disk, and used from there only if they are intact.
+
+Compiling takes some ten seconds and cannot be interrupted, so it happens in another process, which may be waited for
+or ended at any moment. It seals what it leaves on disk with checksums; without a seal that fits, it is compiled anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+from fuseline.errors import PlanError
+from fuseline.folders import cache_folder
+
+
+@cache
+def numba_available() -> bool:
+    """Whether the optional dependency numba can be imported."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def compiling_allowed() -> bool:
+    """Whether numba is there and may keep what it compiles (``FUSELINE_CACHE=off`` forbids it)."""
+    return numba_available() and os.environ.get("FUSELINE_CACHE", "").strip().lower() not in _OFF
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The functions of one module that are called from outside, and how they come to be compiled.
+
+    A pair in ``instead`` names a function and the one that stands for it in compiled code. ``exercise`` is a statement
+    that calls every entry once; another process runs it.
+    """
+
+    module: ModuleType
+    entries: tuple[str, ...]
+    exercise: str
+    instead: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def functions(self) -> SimpleNamespace:
+        """The entries, each loaded from disk at its first call (or compiled, where it does not lie there).
+
+        Raises:
+            PlanError: there is no folder for compiled code.
+        """
+        return self.compiled_in(self.folder)
+
+    def compiled_in(self, folder: Path) -> SimpleNamespace:
+        """Copies of the functions that numba compiles at their first call and keeps in ``folder``."""
+        import numba
+
+        namespace = dict(vars(self.module))
+        njit: Any = numba.njit
+        config: Any = numba.config
+        usual, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+        try:
+            for name in vars(self.module):
+                function = vars(self.module)[dict(self.instead).get(name, name)]
+                if isinstance(function, FunctionType) and function.__module__ == self.module.__name__:
+                    copy = FunctionType(function.__code__, namespace, name)
+                    copy.__module__ = self.module.__name__
+                    entry = name in self.entries
+                    # Without the wrappers that calls from Python need, inner functions compile in half the time.
+                    options: dict[str, Any] = {"cache": entry, "no_cpython_wrapper": not entry}
+                    namespace[name] = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(copy)
+        except (RuntimeError, OSError) as error:
+            raise PlanError(f"compiled code cannot be kept in {folder}: {error}") from error
+        finally:
+            config.CACHE_DIR = usual
+        return SimpleNamespace(**{name: namespace[name] for name in self.entries})
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the compiled code has run in this process, so that using it costs nothing more."""
+        return "functions" in vars(self) and all(f.signatures for f in vars(self.functions).values())
+
+    def ready(self) -> bool:
+        """Whether it can be used at once: compiled code of these very functions lies on disk, every byte as it was
+        sealed. What was damaged is removed.
+        """
+        if not compiling_allowed():
+            return False
+        try:
+            sealed = json.loads((self.folder / _SEAL).read_text(encoding="utf-8"))
+            intact = bool(sealed) and sealed == _digests(self.folder)
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            intact = False
+        if not intact:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return False
+        try:
+            return bool(vars(self.functions))
+        except PlanError:
+            return False
+
+    def compile_and_seal(self, use: Callable[[], object]) -> None:
+        """Compile the functions that ``use`` calls, at low priority, and seal them on disk: whole, or not at all."""
+        if hasattr(os, "nice"):
+            os.nice(5)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".building-", dir=self.folder.parent) as name:
+            made = Path(name) / "made"
+            vars(self)["functions"] = self.compiled_in(made)
+            use()
+            (made / _SEAL).write_text(json.dumps(_digests(made)), encoding="utf-8")
+            if not self.folder.exists():
+                os.rename(made, self.folder)
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where compiled code of this source lies, for this compiler, interpreter and processor."""
+        source = Path(str(self.module.__file__)).read_bytes()
+        versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
+        made_for = [*versions, platform.python_version(), platform.machine(), platform.processor()]
+        digest = hashlib.sha256(source + " ".join(made_for).encode()).hexdigest()[:16]
+        return cache_folder() / "planner" / f"{self.module.__name__.rpartition('.')[2]}-{digest}"
+
+
+_SEAL = "seal.json"
+_OFF = ("off", "0", "no", "false")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _SEAL)
+    return {path.relative_to(folder).as_posix(): _digest(path) for path in files}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Building:
+    """A compilation in another process, which goes on after this one unless it is ended."""
+
+    _begun: ClassVar[dict[Loops, Building]] = {}
+
+    def __init__(self, loops: Loops) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", loops.exercise], stdin=quiet, stdout=quiet, stderr=quiet, env=environment
+        )
+
+    @classmethod
+    def of(cls, loops: Loops) -> Building:
+        """The compilation of these loops that this process has begun, or a new one."""
+        if loops not in cls._begun:
+            cls._begun[loops] = cls(loops)
+        return cls._begun[loops]
+
+    @property
+    def running(self) -> bool:
+        """Whether it still goes on."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Stop it if it still runs."""
+        if self.running:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,123 @@
+"""How compiled loops are made and kept: damage of any kind is noticed, and planning never waits for the compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import doubling
+import pytest
+
+from fuseline.plan.arena import engine, generate
+from fuseline.plan.arena.checker import check
+from fuseline.plan.arena.compiled import Building, Loops
+from fuseline.plan.arena.planner import plan_instance
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for caches."""
+    monkeypatch.delenv("FUSELINE_CACHE", raising=False)
+    monkeypatch.setenv("FUSELINE_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def loops() -> Loops:
+    return Loops(doubling, ("double",), "raise SystemExit('not run')")
+
+
+def compile_now(found: Loops) -> None:
+    found.compile_and_seal(lambda: found.functions.double(3))
+
+
+def test_compiled_code_is_ready_only_after_it_was_sealed(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    assert not loops().ready()
+    compile_now(loops())
+    found = loops()
+    assert found.ready()
+    assert not found.loaded
+    assert found.functions.double(21) == 42
+    assert found.functions.double.stats.cache_hits
+    assert found.loaded
+    assert sorted(p.name for p in (kept / "planner").iterdir()) == [found.folder.name]
+
+
+def test_any_damaged_byte_and_any_missing_file_make_it_compile_anew(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    compile_now(loops())
+    folder = loops().folder
+    intact = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert len(intact) == 3
+    for path in intact:
+        for damage in ("flip", "cut", "empty", "gone"):
+            for other, data in intact.items():
+                other.parent.mkdir(parents=True, exist_ok=True)
+                other.write_bytes(data)
+            assert loops().ready()
+            middle = len(intact[path]) // 2
+            data = intact[path]
+            if damage == "gone":
+                path.unlink()
+            else:
+                flipped = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
+                path.write_bytes({"flip": flipped, "cut": data[:middle], "empty": b""}[damage])
+            assert not loops().ready(), (path.name, damage)
+    compile_now(loops())
+    assert loops().ready()
+
+
+def test_a_file_where_the_folder_should_be_is_no_reason_to_fail(kept: Path) -> None:
+    (kept / "planner").write_text("in the way")
+    assert not loops().ready()
+
+
+def test_a_short_time_limit_never_starts_the_compiler(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(_: object) -> Building:
+        raise AssertionError("the compiler was started")
+
+    monkeypatch.setattr(Building, "of", begin)
+    instance = generate.packed(150, 4096)
+    result = plan_instance(instance, time_limit_s=2)
+    assert not check(instance, result.placement.offsets, result.peak_bytes)
+
+
+def test_a_compiler_that_fails_leaves_plain_python(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Loops(engine.kernel, ("propagate", "walk"), "raise SystemExit(1)")
+    monkeypatch.setattr("fuseline.plan.arena.planner.KERNEL", broken)
+    monkeypatch.setattr(Building, "_begun", {})
+    instance = generate.packed(150, 4096)
+    began = time.perf_counter()
+    result = plan_instance(instance, time_limit_s=9)
+    assert time.perf_counter() - began < 60
+    assert not check(instance, result.placement.offsets, result.peak_bytes)
+    assert result.method
+
+
+@pytest.mark.long
+def test_a_damaged_cache_of_the_search_is_replaced_and_planning_goes_on(kept: Path, tmp_path: Path) -> None:
+    """As whole processes: the first compiles, the second meets one damaged byte in each file of machine code."""
+    environment = {**os.environ, "FUSELINE_CACHE_DIR": str(tmp_path)}
+    build = [sys.executable, "-c", "from fuseline.plan.arena.engine import build; build()"]
+    subprocess.run(build, env=environment, check=True, timeout=300)
+    ready = "from fuseline.plan.arena.engine import KERNEL; raise SystemExit(not KERNEL.ready())"
+    assert subprocess.run([sys.executable, "-c", ready], env=environment, timeout=60).returncode == 0
+    for path in tmp_path.rglob("*.nbc"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 255
+        path.write_bytes(data)
+    source = tmp_path / "packed.csv"
+    from fuseline.plan.arena.instance_csv import write_csv
+
+    write_csv(source, generate.packed(200, 1 << 20))
+    command = [sys.executable, "-m", "fuseline", "plan", str(source), "--time-limit", "4", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert b"peak_bytes" in done.stdout
