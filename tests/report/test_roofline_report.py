@@ -1,7 +1,9 @@
 """Rooflines and machines as text and as pictures, in both languages and at both usual widths."""
 
 import io
+import itertools
 import json
+import math
 import struct
 import unicodedata
 
@@ -14,8 +16,9 @@ from fuseline.errors import UnknownNameError, UnsupportedError
 from fuseline.report import roofline_charts as charts
 from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
 from fuseline.report.roofline_devices import comparison, print_comparison, print_device, print_devices
-from fuseline.report.roofline_geometry import points, regions, roofs
+from fuseline.report.roofline_geometry import dot_boxes, overlap, points, regions, roofs
 from fuseline.report.roofline_notes import note_text
+from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.report.roofline_tables import print_classification
 from fuseline.roofline.rules import BookRule, NsightRule, Reading
 
@@ -263,5 +266,33 @@ def test_a_chart_says_which_kernels_it_leaves_out_and_draws_no_roof_without_a_po
 def test_roofs_of_several_machines_carry_their_names_and_integers_their_unit(tmp_path):
     charts.draw(fl.classify(), tmp_path / "a.svg", also=[fl.device("h100")], lang="en")
     picture = (tmp_path / "a.svg").read_text()
-    assert "h100-sxm: matrix fp8 1.979 PFLOPS, matrix i8 1.979 POPS" in picture
+    assert "h100-sxm: matrix fp8 1.979 PFLOPS, i8 1.979 POPS" in picture
     assert "stroke-dasharray" in picture and "FLOP/B" in picture
+
+
+def test_names_of_roofs_stand_on_their_lines_and_over_no_point_or_other_name():
+    found = fl.classify(table="ascend")
+    machines = [fl.device(name) for name in ("ascend-950dt", "h100-sxm", "mi300x")]
+    lines = []
+    for device in machines:
+        for line in roofs(device, 2.0, 3e4)[0]:
+            lines.append(line | {"label": f"{device.name}: {line['label']}"})
+    size = (978.0, 683.0)
+
+    def at(point):
+        return math.log(point["x"] / 2) / math.log(1.5e4), math.log(point["y"] / 7e12) / math.log(1e3)
+
+    dots = dot_boxes(points(found), at, size)
+    covered = list(dots)
+    names = place_roof_names(lines, at, size, covered)
+    assert len(names) >= len(lines) // 2 - 2
+    boxes = covered[len(dots) :]
+    assert not any(overlap(box, dot) for box in boxes for dot in dots)
+    for name in names:
+        same = [line for line in lines if line["line"] == name["line"]]
+        if name["side"] == "compute":
+            assert name["y"] == same[0]["y"] and same[0]["x"] < name["x"] <= same[1]["x"]
+        else:
+            assert name["y"] / name["x"] == pytest.approx(same[0]["y"] / same[0]["x"])
+    flat = [box for box in boxes if box[1] - box[0] > 20]
+    assert not any(overlap(one, two) for one, two in itertools.combinations(flat, 2))

@@ -338,3 +338,8 @@ def test_lists_are_arrays_of_sizes():
 def test_a_time_near_an_assumed_floor_says_that_the_floor_is_assumed():
     found = fl.classify(tflops=861, gbps=186, latency_us=7.9).rows[0]
     assert found.bound == "latency" and "near-assumed-floor" in [note.code for note in found.notes]
+
+
+def test_a_pipe_that_the_machine_lacks_is_also_an_error_of_the_answer():
+    found = classify(tflops=861, gbps=186, dtype="fp8", pipes={"warp": "6 TB/s"})
+    assert found.rows[0].bound == "compute" and "no pipe 'warp'" in found.errors[0].message

@@ -295,7 +295,7 @@ def classify(
         )
     result = classify_row(row, target, owner, options)
     _refuse_empty(result)
-    return Classification(chosen, (TableResult("row", (result,), ()),))
+    return Classification(chosen, (TableResult("row", (result,), ()),), errors=tuple(_unread([result])))
 
 
 def formula_cost(

@@ -16,6 +16,7 @@ from fuseline.errors import UnknownNameError, UnsupportedError
 from fuseline.machine import Device
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.roofline_geometry import (
+    dot_boxes,
     measured_points,
     place_names,
     place_ridges,
@@ -23,8 +24,10 @@ from fuseline.report.roofline_geometry import (
     regions,
     roof_boxes,
     roofs,
+    slope_boxes,
 )
 from fuseline.report.roofline_notes import bound_text
+from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.roofline.rules import UNDETERMINED
 from fuseline.units import format_number
 
@@ -52,7 +55,6 @@ _COLOURS = {
 _PIPE_COLOUR = "#c02040"
 _ROOF_SHADES = ("#333333", "#b0562b", "#3f62b5", "#6f7a1f")
 _DASHES = ([1, 0], [8, 4], [2, 3], [10, 3, 2, 3])
-_SHIFTS = (0.0, 0.27)
 _FONT = "sans-serif"
 
 
@@ -131,7 +133,7 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     shades = alt.Scale(domain=names, range=[_ROOF_SHADES[i % len(_ROOF_SHADES)] for i in range(len(names))])
     legend = alt.Legend(title=text("roofline.chart.roof", lang), symbolType="stroke") if len(names) > 1 else None
     patterns = alt.Scale(domain=names, range=[_DASHES[i % len(_DASHES)] for i in range(len(names))])
-    dashes = alt.StrokeDash("device:N", scale=patterns, legend=None)
+    dashes = alt.StrokeDash("device:N", scale=patterns, legend=legend)
     if len(names) > 1:  # equal formats of several machines are told apart by the name in front
         for line in lines:
             line["label"] = f"{line['device']}: {line['label']}"
@@ -141,22 +143,24 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
         .mark_line(strokeWidth=2, clip=True)
         .encode(x=x, y=y, detail="line:N", color=roof_colour, strokeDash=dashes, tooltip=["device:N", "label:N"])
     )
-    layers = [roof_layer, *_roof_labels(lines, x, y, x_range, y_range, shades)]
     ridge_layer = (
         alt.Chart(alt.InlineData(ridges))
         .mark_point(shape="diamond", size=60, filled=True, opacity=0.9, clip=True)
         .encode(x=x, y=y, color=roof_colour, tooltip=["device:N", "label:N", "ridge:N"])
     )
-    covered = roof_boxes(lines, at, PLOT)
-    names_beside = place_names([k for k in kernels if k["x"] > 0], at, PLOT, covered)
-    named = place_ridges(ridges, at, PLOT, covered)
+    shown = [kernel for kernel in kernels if kernel["x"] > 0]
+    covered = dot_boxes(shown, at, PLOT)
+    roof_names = place_roof_names(lines, at, PLOT, covered)
+    covered += roof_boxes(lines, at, PLOT)
+    names_beside = place_names(shown, at, PLOT, covered)
+    named = place_ridges(ridges, at, PLOT, covered + slope_boxes(lines, at, PLOT))
     shade = alt.Color("device:N", scale=shades, legend=None)
     ridge_texts = _haloed(named, x, y, "value:N", shade, align="left", dx=9, dy=11, fontSize=11)
-    below = alt.layer(*layers, ridge_layer, *ridge_texts)
+    below = alt.layer(roof_layer, *_roof_labels(roof_names, x, y, shade), ridge_layer, *ridge_texts)
     above = _kernel_layers(kernels, names_beside, x, y, lang)
     drawn = text("roofline.chart.subtitle", lang, rows=len(kernels), device=", ".join(names) or "–")
     subtitle = [drawn, *_left_out(len(found.rows) + len(found.shapes) - len(kernels), lang)]
-    chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent")
+    chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return _styled(chart, text("roofline.chart.roofline_title", lang), subtitle)
 
 
@@ -200,40 +204,16 @@ def _log_axis(channel: str, domain: tuple[float, float], title: str, form: str) 
     return kind(f"{channel}:Q", scale=scale, axis=axis)
 
 
-def _roof_labels(
-    lines: Sequence[dict[str, Any]],
-    x: Any,
-    y: Any,
-    x_range: tuple[float, float],
-    y_range: tuple[float, float],
-    shades: Any,
-) -> list[Any]:
-    """Names of roofs: at the right end of the flat ones, along the slope of the others, none over another."""
-    import altair as alt
-
-    slope = math.log(x_range[1] / x_range[0]) / math.log(y_range[1] / y_range[0]) * PLOT[1] / PLOT[0]
-    angle = -math.degrees(math.atan(slope))
-    flat: list[dict[str, Any]] = []
-    steep: list[dict[str, Any]] = []
-    placed: list[tuple[float, float]] = []
-    span = math.log(y_range[1] / y_range[0])
-    for start, end in zip(lines[::2], lines[1::2], strict=True):
-        if start["side"] == "compute":
-            height = math.log(end["y"] / y_range[0]) / span
-            # labels of roofs that lie close stand further left, so that none covers another
-            shift = next((s for s in _SHIFTS if all(abs(height - h) > 0.024 or s != at for h, at in placed)), None)
-            if shift is not None:
-                placed.append((height, shift))
-                flat.append(end | {"x": x_range[0] * (x_range[1] / x_range[0]) ** (0.995 - shift)})
-        else:
-            offset = 1.6 + 3.4 * len([s for s in steep if s["device"] != start["device"]])
-            at = max(start["x"], y_range[0] / (start["y"] / start["x"])) * offset
-            steep.append(start | {"x": at, "y": at * start["y"] / start["x"]})
-    colour = alt.Color("device:N", scale=shades, legend=None)
-    return [
-        *_haloed(flat, x, y, "label:N", colour, align="right", dy=-7, fontSize=12, clip=True),
-        *_haloed(steep, x, y, "label:N", colour, align="left", dy=-8, angle=angle % 360, fontSize=12, clip=True),
-    ]
+def _roof_labels(names: Sequence[dict[str, Any]], x: Any, y: Any, colour: Any) -> list[Any]:
+    """The names of roofs: one pair of text layers for each way in which they stand, since a mark has one."""
+    groups: dict[tuple[str, float, float], list[dict[str, Any]]] = {}
+    for name in names:
+        groups.setdefault((name["align"], name["dy"], round(name["angle"], 3)), []).append(name)
+    layers: list[Any] = []
+    for (align, dy, angle), group in groups.items():
+        turn = {"angle": angle % 360} if angle else {}
+        layers += _haloed(group, x, y, "label:N", colour, align=align, dy=dy, fontSize=12, clip=True, **turn)
+    return layers
 
 
 def _haloed(rows: Sequence[dict[str, Any]], x: Any, y: Any, field: str, colour: Any, **mark: Any) -> list[Any]:
@@ -342,7 +322,11 @@ def ratios_chart(found: Classification, lang: str) -> Any:
         .mark_point(filled=True, size=110, opacity=0.9, stroke="white", strokeWidth=0.8)
         .encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP))
     )
-    labels = place_names(kernels, lambda k: (k["x"] / largest, k["y"] / largest), PLOT, [])
+
+    def at(point: dict[str, Any]) -> tuple[float, float]:
+        return point["x"] / largest, point["y"] / largest
+
+    labels = place_names(kernels, at, PLOT, dot_boxes(kernels, at, PLOT))
     front = alt.layer(dots, *_label_layers(labels, x, y, colour))
     chart = alt.layer(shaded, front).resolve_scale(color="independent")
     thresholds = {name: format_number(value) for name, value in found.rule.thresholds().items()}

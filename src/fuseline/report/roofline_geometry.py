@@ -13,6 +13,7 @@ from fuseline.roofline.rules import Reading, Rule
 from fuseline.units import format_percent, format_rate
 
 _LABEL_PX = (7.3, 15.0)
+_SQUARE_PX = 4.0
 _STEP = 0.01
 _PLACES = tuple((side, up) for up in (0.0, 16.0, -16.0) for side in ("left", "right"))
 """Where a name may stand beside its point: side and pixels up, tried in this order."""
@@ -101,7 +102,7 @@ def roofs(device: Device, low: float, high: float) -> tuple[list[dict[str, Any]]
         formats = [dtype for dtypes in pipes.values() for dtype in dtypes]
         units = list(dict.fromkeys(rate_unit(dtype.partition("/")[0]) for dtype in formats))
         unit = "FLOP/s" if "FLOP/s" in units else "OP/s"
-        label = ", ".join(f"{_formats(pipes, each)} {format_rate(value, each)}" for each in sorted(units))
+        label = _label(pipes, value)
         lines += _line(device.name, label, "compute", (max(low, value / widest), value), (high, value))
         ridges.append(
             {"device": device.name, "label": label, "x": value / main, "y": value, "unit": unit.replace("/s", "/B")}
@@ -109,13 +110,24 @@ def roofs(device: Device, low: float, high: float) -> tuple[list[dict[str, Any]]
     return lines, ridges
 
 
-def _formats(pipes: dict[str, list[str]], unit: str) -> str:
-    """The formats of each pipe whose rates are in ``unit``, as ``matrix bf16/f16, vector f16``."""
-    chosen = {
-        name: [dtype for dtype in dict.fromkeys(dtypes) if rate_unit(dtype.partition("/")[0]) == unit]
-        for name, dtypes in pipes.items()
-    }
-    return ", ".join(f"{name} {'/'.join(dtypes)}" for name, dtypes in chosen.items() if dtypes)
+def _label(pipes: dict[str, list[str]], value: float) -> str:
+    """The formats of each pipe with the peak that they share: ``matrix bf16/f16, vector f16 134 TFLOPS``.
+
+    Integers have a unit of their own; a pipe is named once.
+    """
+    parts: list[str] = []
+    named = ""
+    for unit in ("FLOP/s", "OP/s"):
+        groups = []
+        for pipe, keys in pipes.items():
+            formats = [key for key in dict.fromkeys(keys) if rate_unit(key.partition("/")[0]) == unit]
+            if formats:
+                listed = (", " if any("/" in key for key in formats) else "/").join(formats)
+                groups.append(listed if pipe == named else f"{pipe} {listed}")
+                named = pipe
+        if groups:
+            parts.append(f"{', '.join(groups)} {format_rate(value, unit)}")
+    return ", ".join(parts)
 
 
 def _importance(pipes: dict[str, list[str]]) -> int:
@@ -132,16 +144,33 @@ def _line(
 
 
 def roof_boxes(lines: Sequence[dict[str, Any]], at: Position, size: tuple[float, float]) -> list[Box]:
-    """What flat roofs and their names at the right end cover."""
-    width, height = size
+    """What the flat roofs themselves cover."""
     boxes: list[Box] = []
     for start, end in zip(lines[::2], lines[1::2], strict=True):
         if start["side"] == "compute":
             (left, level), (right, _) = at(start), at(end)
-            boxes.append((left * width, right * width, level * height - 1, level * height + 1))
-            name = len(start["label"]) * _LABEL_PX[0]
-            boxes.append((right * width - name, right * width, level * height, level * height + 16))
+            boxes.append((left * size[0], right * size[0], level * size[1] - 1, level * size[1] + 1))
     return boxes
+
+
+def slope_boxes(lines: Sequence[dict[str, Any]], at: Position, size: tuple[float, float]) -> list[Box]:
+    """What the lines of memories cover, as chains of small squares."""
+    boxes: list[Box] = []
+    for start, end in zip(lines[::2], lines[1::2], strict=True):
+        if start["side"] == "memory":
+            (left, low), (right, high) = at(start), at(end)
+            steps = max(1, round((right - left) * size[0] / _SQUARE_PX))
+            for step in range(steps + 1):
+                share = step / steps
+                x, y = (left + share * (right - left)) * size[0], (low + share * (high - low)) * size[1]
+                boxes.append((x - _SQUARE_PX / 2, x + _SQUARE_PX / 2, y - _SQUARE_PX / 2, y + _SQUARE_PX / 2))
+    return boxes
+
+
+def dot_boxes(kernels: Sequence[dict[str, Any]], at: Position, size: tuple[float, float]) -> list[Box]:
+    """What the points of kernels cover."""
+    centres = [(across * size[0], up * size[1]) for across, up in (at(kernel) for kernel in kernels)]
+    return [(cx - 6, cx + 6, cy - 6, cy + 6) for cx, cy in centres]
 
 
 def place_ridges(
@@ -153,7 +182,7 @@ def place_ridges(
         across, up = at(ridge)
         left, base = across * size[0] + 8, up * size[1] - 18
         box = (left, left + len(ridge["value"]) * _LABEL_PX[0], base, base + _LABEL_PX[1])
-        if not any(_overlap(box, other) for other in taken):
+        if not any(overlap(box, other) for other in taken):
             taken.append(box)
             found.append(ridge)
     return found
@@ -162,12 +191,14 @@ def place_ridges(
 def place_names(
     kernels: Sequence[dict[str, Any]], at: Position, size: tuple[float, float], covered: list[Box]
 ) -> list[dict[str, Any]]:
-    """Names beside points, each where it covers nothing else; names without room are left out. Adds to ``covered``."""
+    """Names beside points, each where it covers nothing else; names without room are left out. Adds to ``covered``.
+
+    ``covered`` holds the points already.
+    """
     if len(kernels) > MOST_NAMED:
         return []
     width, height = size
     centres = [(across * width, up * height) for across, up in (at(kernel) for kernel in kernels)]
-    covered += [(cx - 6, cx + 6, cy - 6, cy + 6) for cx, cy in centres]
     found: list[dict[str, Any]] = []
     for kernel, (cx, cy) in zip(kernels, centres, strict=True):
         length = len(kernel["name"]) * _LABEL_PX[0]
@@ -175,14 +206,15 @@ def place_names(
             from_px = cx + 9 if side == "left" else cx - 9 - length
             box = (from_px, from_px + length, cy + offset - _LABEL_PX[1] / 2, cy + offset + _LABEL_PX[1] / 2)
             inside = box[0] >= 0 and box[1] <= width and box[2] >= -4 and box[3] <= height
-            if inside and not any(_overlap(box, other) for other in covered):
+            if inside and not any(overlap(box, other) for other in covered):
                 covered.append(box)
                 found.append(kernel | {"align": side, "dy": -offset})
                 break
     return found
 
 
-def _overlap(one: Box, two: Box) -> bool:
+def overlap(one: Box, two: Box) -> bool:
+    """Whether two boxes share a pixel."""
     return one[0] < two[1] and two[0] < one[1] and one[2] < two[3] and two[2] < one[3]
 
 
