@@ -341,5 +341,5 @@ def test_a_time_near_an_assumed_floor_says_that_the_floor_is_assumed():
 
 
 def test_a_pipe_that_the_machine_lacks_is_also_an_error_of_the_answer():
-    found = classify(tflops=861, gbps=186, dtype="fp8", pipes={"warp": "6 TB/s"})
+    found = fl.classify(tflops=861, gbps=186, dtype="fp8", pipes={"warp": "6 TB/s"})
     assert found.rows[0].bound == "compute" and "no pipe 'warp'" in found.errors[0].message
