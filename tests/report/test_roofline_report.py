@@ -296,3 +296,17 @@ def test_names_of_roofs_stand_on_their_lines_and_over_no_point_or_other_name():
             assert name["y"] / name["x"] == pytest.approx(same[0]["y"] / same[0]["x"])
     flat = [box for box in boxes if box[1] - box[0] > 20]
     assert not any(overlap(one, two) for one, two in itertools.combinations(flat, 2))
+
+
+def test_chinese_has_chinese_words_for_origin_confidence_assumption_and_made_up_names():
+    device = printed(print_device, 140, fl.device("h100"), "zh")
+    assert not any(word in device for word in ("packaged", "high", "default of fuseline"))
+    row = printed(print_classification, 140, fl.classify(tflops=861, gbps=186), "zh")
+    assert "measured" not in row and "实测" in row
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_figure_of_a_shape_is_torn_from_its_unit(lang, width):
+    lines = printed(print_classification, width, fl.classify(m=128), lang).splitlines()
+    assert not any(line.lstrip().startswith(("µs", "TB/s", "FLOP/B", "TFLOPS", "%")) for line in lines)

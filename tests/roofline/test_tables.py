@@ -5,7 +5,7 @@ import pytest
 from fuseline.api.roofline import classify
 from fuseline.errors import UnknownNameError
 from fuseline.machine import device
-from fuseline.roofline.audit import IMPLIED_ROWS
+from fuseline.roofline.audit import IMPLIED_ROWS, MOE_STAGES, MOE_STAGES_ALONE
 from fuseline.roofline.rules import UNDETERMINED
 from fuseline.roofline.tables import COURSE_ROWS, bundled_rows, course_bounds
 
@@ -181,3 +181,15 @@ def test_neither_names_the_pipes_without_figures_as_the_profiler_calls_them(asce
     found = row(ascend, "MQA logits prefill FP8 Q4096 K8192")
     missing = next(note for note in found.notes if note.code == "missing-pipes").values["pipes"]
     assert "fix (aic_fixpipe)" in missing and "matrix" not in missing
+
+
+def test_the_mixtures_of_experts_move_what_both_products_read_and_write():
+    ascend = {a.group: a for a in classify(table="ascend").tables[0].audits}["MegaMoE FP8xFP4, ascend-950dt"]
+    assert ascend.explained_by[0] == MOE_STAGES and ascend.reproduced[MOE_STAGES] == ascend.rows == 8
+    row = {row.row.name: row for row in classify(table="ascend").rows}["MegaMoE E96 H5120 I2304 T64"]
+    routed = 12 * 3 * 5120 * 2304 / 2 + 64 * 6 * (5120 + 2 * 2304 + 2 * 5120)
+    shared = 3 * 5120 * 2304 + 64 * (5120 + 2 * 2304 + 2 * 5120)
+    line = next(line for line in row.audit if line.convention == MOE_STAGES)
+    assert line.bytes == routed + shared and line.reproduces
+    sm100 = {a.group: a for a in classify(table="deepgemm").tables[0].audits}["MegaMoE FP8xFP4"]
+    assert not sm100.explained_by and sm100.reproduced[MOE_STAGES_ALONE] == 6

@@ -23,7 +23,7 @@ from fuseline.roofline.arguments import check_kind, check_sources, one_number
 from fuseline.roofline.classify import Options, RowResult, classify_row
 from fuseline.roofline.efficiency import Estimate, estimate
 from fuseline.roofline.row_files import RowError, read_rows
-from fuseline.roofline.rows import MEMORY, Row, latency_from_us, positive, rate_of, with_achieved
+from fuseline.roofline.rows import GIVEN, GIVEN_NAMES, MEMORY, Row, latency_from_us, positive, rate_of, with_achieved
 from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, chosen_rule, rule_named
 from fuseline.roofline.shape import ShapeAnalysis, analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
@@ -396,7 +396,7 @@ def _single_row(
         filled = {"n": DEFAULT_N, "k": DEFAULT_K} | filled
     order = ("groups", "batch", "m", "n", "k")
     filled = {key: filled[key] for key in (*order, *filled) if key in filled}
-    label = name or "x".join(str(value) for value in filled.values()) or ("formula" if cost else "measured")
+    label = name or "x".join(str(value) for value in filled.values()) or GIVEN_NAMES[cost is not None]
     if not name and filled and operation not in _PRODUCTS:
         label = f"{operation} {label}"
     return Row(
@@ -409,7 +409,7 @@ def _single_row(
         sizes=filled,
         latency_s=latency_s,
         waves=waves,
-        source="given",
+        source=GIVEN,
     )
 
 

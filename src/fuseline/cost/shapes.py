@@ -37,7 +37,7 @@ SCALE_LAYOUTS: dict[str, tuple[float, float]] = {
 
 ``block-32``: a float32 scale for every 32 elements (DeepGEMM-Ascend's tables). ``block-128``: float32 scales, one for
 1x128 elements on the left and one for 128x128 on the right (DeepGEMM on Hopper, its README). ``packed-32``: one byte
-(UE8M0) for every 32 elements (the OCP microscaling formats, DeepGEMM on Blackwell).
+(UE8M0) for every 32 elements (the OCP microscaling formats; DeepGEMM on Blackwell, tests/test_mega_moe.py @057ca59).
 """
 
 VECTOR_OPERATIONS = frozenset({"norm", "softmax", "reduction", "copy", "elementwise", "formula"})

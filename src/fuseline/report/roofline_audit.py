@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fuseline.report.catalogue import text
 from fuseline.report.roofline_notes import bound_text, convention_text
-from fuseline.report.roofline_prose import heading, say, some
+from fuseline.report.roofline_prose import heading, row_name, say, some
 from fuseline.roofline.audit import IMPLIED_ROWS, TOLERANCE, TableAudit
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.tables import TableResult
@@ -33,7 +33,7 @@ def print_calibration(row: RowResult, console: Console, lang: str) -> None:
         percent = format_percent(abs(found.over_printed - 1), 0)
         verdict = text("roofline.calibration.differs", lang, percent=percent, direction=direction)
     values = {
-        "name": row.row.name,
+        "name": row_name(row.row, lang),
         "flop": format_si(found.flop, "FLOP"),
         "time": format_time(found.latency_s),
         "rate": format_number(found.flop_per_s / 1e12, 3) + " TFLOPS",

@@ -80,7 +80,8 @@ def print_device(device: Device, console: Console, lang: str | None = None) -> N
         facts.append(text("device.clock", language, value=str(device.clock)))
     if device.aliases:
         facts.append(text("device.aliases", language, names=", ".join(device.aliases)))
-    facts.append(text("device.origin", language, origin=device.origin))
+    origin = text("device.packaged", language) if device.origin == PACKAGED_ORIGIN else device.origin
+    facts.append(text("device.origin", language, origin=origin))
     console.print("; ".join(facts))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("part", "figure", "value", "kind", "confidence", "source"):
@@ -91,10 +92,12 @@ def print_device(device: Device, console: Console, lang: str | None = None) -> N
         if quantity is None:
             table.add_row(part, figure, "–", "", "", "")
             continue
-        number = documents.setdefault(quantity.source.document or "–", len(documents) + 1)
+        number = documents.setdefault(_document(quantity, language), len(documents) + 1)
         kind = kind_text(quantity.source.kind, language)
         value = _size(quantity) if quantity.unit == "B" else format_quantity(quantity.value, quantity.unit)
-        table.add_row(part, figure, value, kind, quantity.source.confidence, f"[{number}]")
+        confidence = quantity.source.confidence
+        level = text(f"device.confidence.{confidence}", language) if confidence else ""
+        table.add_row(part, figure, value, kind, level, f"[{number}]")
     console.print(table)
     console.print(text("device.sources", language), style="bold")
     for document, number in documents.items():
@@ -103,6 +106,13 @@ def print_device(device: Device, console: Console, lang: str | None = None) -> N
         console.print(text("device.notes", language), style="bold")
         for note in device.notes:
             console.print(f"- {note}")
+
+
+def _document(quantity: Quantity, lang: str) -> str:
+    """The document of a figure; an assumed launch latency has none."""
+    if quantity.source.kind == SourceKind.ASSUMED and quantity.unit == "s":
+        return text("device.assumed_launch", lang)
+    return quantity.source.document or "–"
 
 
 def _size(quantity: Quantity) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fuseline.report.catalogue import text
+from fuseline.roofline.audit import IMPLIED_ROWS, MOE_STAGES, MOE_STAGES_ALONE
 from fuseline.roofline.provenance import Objection
 from fuseline.roofline.rules import UNDETERMINED, Note, Rule
 from fuseline.units import format_number, format_percent, format_rate, format_time
@@ -17,6 +18,9 @@ _CONVENTIONS = {
     "inputs+output": "inputs_output",
     "inputs+scales": "inputs_scales",
     "inputs+scales+output": "inputs_scales_output",
+    IMPLIED_ROWS: "implied",
+    MOE_STAGES: "moe_stages",
+    MOE_STAGES_ALONE: "moe_stages_alone",
 }
 
 
@@ -50,7 +54,7 @@ def kind_text(kind: str, lang: str) -> str:
 
 def convention_text(convention: str, lang: str) -> str:
     """A way of counting bytes for people."""
-    return text(f"roofline.convention.{_CONVENTIONS.get(convention, 'implied')}", lang)
+    return text(f"roofline.convention.{_CONVENTIONS[convention]}", lang)
 
 
 def objections_text(objections: Iterable[Objection], lang: str) -> str:

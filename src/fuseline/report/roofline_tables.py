@@ -17,7 +17,7 @@ from fuseline.report.roofline_notes import (
     note_text,
     shape_explained,
 )
-from fuseline.report.roofline_prose import heading, say, some
+from fuseline.report.roofline_prose import heading, row_name, say, say_pairs, some
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, Note
 from fuseline.roofline.tables import TableResult, course_bounds
@@ -107,7 +107,7 @@ def _print_table(table: TableResult, found: Classification, console: Console, la
     if table.name == "row":
         row = table.rows[0]
         device = row.device.name if row.device else row.row.device
-        title = text("roofline.title_row", lang, name=row.row.name, device=device)
+        title = text("roofline.title_row", lang, name=row_name(row.row, lang), device=device)
     else:
         title = text("roofline.title_table", lang, name=table.name, count=len(table.rows))
     say(console, title, style="bold")
@@ -154,7 +154,7 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
         said = [bound_text(row.row.says, lang) for row in rows if row.row.says]
         table.add_column(text("roofline.column.says", lang), no_wrap=True, min_width=_widest(said))
     for row in rows:
-        cells: list[Text | str] = [printable(row.row.name)]
+        cells: list[Text | str] = [printable(row_name(row.row, lang))]
         if devices:
             cells.append(row.device.name if row.device else "–")
         for side in ("compute", "memory"):
@@ -284,22 +284,18 @@ def _reason(note: Note) -> tuple[str, str]:
 
 
 def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
-    from rich.table import Table
-
     found = shape.analysis
     title = text("roofline.title_shape", lang, name=shape.name, dtype=found.cost.dtype, device=found.device.name)
     say(console, title, style="bold")
     if found.bounds.size != 1:
         say(console, _several(shape, lang))
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
     layout = found.cost.scales
     scales = text(f"roofline.shape.scales_{layout}", lang) if layout else ""
-    for label, value in _shape_lines(shape, lang):
-        table.add_row(text(f"roofline.shape.{label}", lang, scales=scales), value)
-    console.print(table)
+    labelled = [
+        (text(f"roofline.shape.{label}", lang, scales=scales), value) for label, value in _shape_lines(shape, lang)
+    ]
+    say_pairs(console, labelled)
     if not found.near_ridge.all():
         say(console, shape_explained(found.bound, lang))
     for note in found.notes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fuseline.cost.operands import parse_operands
 from fuseline.cost.shapes import ShapeCost
+from fuseline.machine.dtypes import BITS
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 
 TOLERANCE = 0.01
@@ -17,6 +19,20 @@ TOLERANCE = 0.01
 
 IMPLIED_ROWS = "inputs+scales, rows implied by the rate"
 """A convention of grouped products only: the rows of A taken from the printed rate and time, an inference."""
+
+
+MOE_STAGES = "both products"
+"""Of a mixture of experts: operands and result of both products, without scales, a row for each token and expert.
+
+Every local expert's weights once; the hidden row read, the intermediate one written and read, the bfloat16 result of
+each choice written. Shared experts have their weights in the format of the tokens. DeepGEMM counts so in
+tests/test_mega_moe.py (@057ca59).
+"""
+
+MOE_STAGES_ALONE = "both products, reduction not timed"
+"""The same over the time without the final sum over a token's choices, at ``REDUCTION_BYTES_PER_S`` (same file)."""
+
+REDUCTION_BYTES_PER_S = 6.5e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +101,45 @@ def audit(
         return ()
     printed = row.achieved.get(MEMORY)
     lines = []
-    for convention, count in _byte_counts(row, cost):
-        rate = count / latency
+    for convention, count, time in _byte_counts(row, cost, latency):
+        rate = count / time
         over = None if printed is None else rate / printed.value
         same = printed is not None and _close(rate, printed.value, 1e9, latency)
         lines.append(AuditLine(convention, count, rate, over, same, bound_with(rate)))
     return tuple(lines)
 
 
-def _byte_counts(row: Row, cost: ShapeCost) -> list[tuple[str, float]]:
-    """Bytes by convention; for grouped products also with the number of rows that the printed rate and time imply.
+def _byte_counts(row: Row, cost: ShapeCost, latency: float) -> list[tuple[str, float, float]]:
+    """Convention, bytes and the seconds that they are divided by.
 
-    The rows of a group vary, and a table may state their nominal number while its rates count the actual one.
+    For grouped products also with the number of rows that the printed rate and time imply: the rows of a group vary,
+    and a table may state their nominal number while its rates count the actual one. For a mixture of experts also both
+    products apart.
     """
-    counts = [(name, float(cost.bytes(name))) for name in cost.conventions]
+    counts = [(name, float(cost.bytes(name)), latency) for name in cost.conventions]
     rate = row.achieved.get(COMPUTE)
     if cost.operation == "grouped-gemm" and rate is not None and row.latency_s is not None:
         factor = rate.value * row.latency_s / main_work(cost)
         extra = [tensor for tensor in cost.tensors if tensor.name == "A"]
         added = (factor - 1) * sum(float(tensor.size_bytes(with_scales=True)) for tensor in extra)
-        counts.append((IMPLIED_ROWS, float(cost.bytes("inputs+scales")) + added))
+        counts.append((IMPLIED_ROWS, float(cost.bytes("inputs+scales")) + added, latency))
+    if cost.operation == "moe":
+        counts += _moe_counts(cost, latency)
+    return counts
+
+
+def _moe_counts(cost: ShapeCost, latency: float) -> list[tuple[str, float, float]]:
+    """Bytes and time of a mixture of experts under ``MOE_STAGES`` and ``MOE_STAGES_ALONE``."""
+    size = {name: float(value) for name, value in cost.sizes.items()}
+    types = parse_operands(cost.dtype)
+    tokens, hidden, intermediate = size["tokens"], size["hidden"], size["intermediate"]
+    token, weight, result = (BITS[name] / 8 for name in (types.a, types.b, "bf16"))
+    activations = tokens * (size["topk"] + size["shared"]) * (hidden * (token + result) + 2 * intermediate * token)
+    weights = 3 * hidden * intermediate * (size["experts"] * weight + size["shared"] * token)
+    reduction = tokens * hidden * result * (1 + size["topk"]) / REDUCTION_BYTES_PER_S
+    counts = [(MOE_STAGES, weights + activations, latency)]
+    if latency > reduction:
+        counts.append((MOE_STAGES_ALONE, weights + activations, latency - reduction))
     return counts
 
 
@@ -155,7 +190,7 @@ def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, .
         (min(ranges), max(ranges)),
         changed,
         len(usable),
-        scales if any(len(lines) > 2 for _, _, lines in usable) else "",
+        scales if any(line.convention == "inputs+scales" for _, _, lines in usable for line in lines) else "",
     )
 
 

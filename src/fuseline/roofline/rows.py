@@ -19,6 +19,12 @@ COMPUTE = "compute"
 MEMORY = "memory"
 """The two rates that every table has; the device decides which of its pipes and memories they belong to."""
 
+GIVEN = "given"
+"""The source of a row that the caller describes."""
+
+GIVEN_NAMES = ("measured", "formula")
+"""What such a row is called where it has neither a name nor sizes."""
+
 SIZE_COLUMNS = tuple(
     dict.fromkeys(("m", "n", "k", *(name for operation in OPERATIONS for name in operation_sizes(operation)[1])))
 )
