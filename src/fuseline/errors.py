@@ -7,6 +7,7 @@ Every error that fuseline raises on purpose is a ``FuselineError`` and also the 
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -99,15 +100,24 @@ class CompilerError(FuselineError, RuntimeError):
     """A compiler or code generator failed."""
 
 
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def line_starts(source: str) -> list[int]:
+    """The offsets at which the lines of ``source`` begin."""
+    return [0, *(found.end() for found in _LINE_END.finditer(source))]
+
+
 def source_line(source: str, line: int) -> str:
     """The ``line``-th line (from 1) of ``source`` without its newline, or an empty string."""
     start = 0
     for _ in range(line - 1):
-        start = source.find("\n", start) + 1
-        if start == 0:
+        end = _LINE_END.search(source, start)
+        if end is None:
             return ""
-    end = source.find("\n", start)
-    return source[start:] if end < 0 else source[start:end]
+        start = end.end()
+    end = _LINE_END.search(source, start)
+    return source[start:] if end is None else source[start : end.start()]
 
 
 _CONTEXT_COLUMNS = 70

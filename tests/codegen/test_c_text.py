@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import subprocess
 from collections.abc import Sequence
@@ -11,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arrays import first_difference, same_bits
+from arrays import first_difference, same_bits, special_values
 from fuseline.api.program import graph, optimize
 from fuseline.codegen.c import CText, emit_program
-from fuseline.errors import UnsupportedError
+from fuseline.errors import TypeRuleError, UnsupportedError
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
+from fuseline.ops import OPERATIONS, Operation
 from fuseline.runtime.compiler import find_c_compiler, measured_options
 from programs import operation_programs, seeded_programs
 
@@ -94,6 +96,43 @@ def test_random_programs_give_the_bits_of_the_oracle(options, tmp_path):
 def test_operations_on_their_dtypes_give_the_bits_of_the_oracle(tmp_path):
     # Every eighth, which still meets each operation and each dtype; the long test has them all.
     check(list(operation_programs())[::8], tmp_path, STRICT)
+
+
+@needs_compiler
+def test_operations_beside_a_number_give_the_bits_of_the_oracle_where_shapes_are_the_callers(tmp_path):
+    values = {name: special_values(name) for name in ("f32", "i32")}
+    kept, texts = [], []
+    for row in OPERATIONS.values():
+        for call, dtype in itertools.product(_calls_beside_numbers(row), values):
+            try:
+                g = optimize(graph(call, dtype=dtype))
+            except TypeRuleError:
+                continue
+            texts.append(emit_program(g, f"kernel{len(kept)}"))
+            kept.append((call, g, values[dtype]))
+    assert len(kept) > 100
+    library = build(texts, tmp_path, STRICT)
+    for text, (call, g, array) in zip(texts, kept, strict=True):
+        assert text.sizes == ("n",)
+        given = np.zeros(array.shape, g.output_nodes[0].dtype.numpy)
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (array, given)]
+        getattr(library, text.function)(ctypes.c_int64(array.size), *pointers)
+        wanted = interpret(expand(g), {"x": array})["out"]
+        if not same_bits(wanted, given):
+            pytest.fail(f"{call}\n{text.source}\n{first_difference(wanted, given)}")
+
+
+def _calls_beside_numbers(row: Operation) -> list[str]:
+    """The operation with the input as each of its operands, numbers being the others."""
+    if row.index_rule != "elementwise" or not row.spellings:
+        return []
+    calls = []
+    for position in range(row.arity if row.arity > 1 else 0):
+        operands = ["2"] * row.arity
+        operands[position] = "x"
+        calls.append(f"{row.spellings[0]}({', '.join(operands)})")
+    infix = [f"x {row.infix} 3", f"3 {row.infix} x"] if row.infix and row.arity == 2 else []
+    return calls + infix
 
 
 @needs_compiler
@@ -191,3 +230,22 @@ def test_softplus_and_logaddexp_are_one_loop_over_the_c_library(tmp_path: Path) 
         (out,) = run(build([text], folder, ["-O1"]), text, g, {"x": x, "y": y}).values()
         with np.errstate(invalid="ignore"):
             np.testing.assert_allclose(out, np.logaddexp(x, other), rtol=1e-15)
+
+
+@needs_compiler
+def test_names_that_mean_something_in_c_are_changed(tmp_path):
+    texts = [
+        "uint32_t*2 + tanh(uint32_t) + NULL + FP_NAN + linux + M_PI + strlen + sin(cosf) + INT8_MAX + int + typeof",
+        "i = x + 1; n = i*2; i0 = n + i; out = i0 - x",
+        "x: f32[int, n]; i0 = x + 1; i1 = i0*2; i = i1 + x",
+    ]
+    functions = ["y0", "strlen", "NULL"]
+    build([emit_program(optimize(graph(t)), f) for t, f in zip(texts, functions, strict=True)], tmp_path, STRICT)
+
+
+@needs_compiler
+def test_a_value_called_like_a_loop_index_does_not_stand_for_it(tmp_path):
+    g = optimize(graph("x: f32[2, 3]; i1 = x + 1; i0 = i1*2; out = i0 + x"))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    text = emit_program(g, "kernel")
+    assert same_bits(run(build([text], tmp_path, STRICT), text, g, {"x": x})["out"], (x + 1) * 2 + x)

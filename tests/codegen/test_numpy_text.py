@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import keyword
+
 import numpy as np
 import pytest
 
 from arrays import same_bits
 from fuseline.api.program import evaluate, graph, optimize
 from fuseline.codegen.numpy import build_steps, emit_numpy
+from fuseline.codegen.numpy.steps import RESERVED
+from fuseline.ops import SPELLINGS
 from fuseline.plan.order import order_for_least_memory
 from programs import seeded_programs
 
@@ -19,12 +23,12 @@ EXACT = (
 """Operations in which NumPy and the oracle agree to the bit."""
 
 
-def call(text: str, arrays) -> tuple:
+def call(text: str, arrays, name: str = "kernel") -> tuple:
     """The emitted text is Python: running it is the test."""
     namespace: dict = {}
     exec(compile(text, "emitted", "exec"), namespace)
     with np.errstate(all="ignore"):
-        result = namespace["kernel"](*arrays)
+        result = namespace[name](*arrays)
     return result if isinstance(result, tuple) else (result,)
 
 
@@ -85,3 +89,22 @@ def test_names_that_python_or_numpy_use_are_no_trouble():
     g = graph("np = x*2; select = np + 1; buffer0 = select*math; lambda_ = buffer0")
     (result,) = call(emit_numpy(g, planned=True), [np.float32([1, 2]), np.float32([3, 4])])
     assert result.tolist() == [9.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    "name", [*sorted(RESERVED - set(keyword.kwlist) - set(SPELLINGS)), "buffer0", "buffer1", "kernel", "t0", "x_f32"]
+)
+def test_an_input_called_as_the_text_calls_something_of_its_own_keeps_its_value(name: str) -> None:
+    g = graph(f"where({name} < 2, {name} + 1, {name}*2) + erf(bf16(x))")
+    given = [np.float32([1, 2, 3]), np.float32([0.3, 0.4, 0.5])]
+    (result,) = call(emit_numpy(g, planned=True), given)
+    (expected,) = call(emit_numpy(graph("where(a < 2, a + 1, a*2) + erf(bf16(x))"), planned=True), given)
+    assert same_bits(result, expected)
+
+
+@pytest.mark.parametrize("name", ["for", "np", "select", "shape"])
+def test_a_function_called_as_python_or_the_text_calls_something_is_renamed(name: str) -> None:
+    text = emit_numpy(graph("where(x < 2, x, 1)"), name)
+    assert f"def {name}_kernel(x):" in text
+    (result,) = call(text, [np.float32([1, 5])], f"{name}_kernel")
+    assert result.tolist() == [1.0, 1.0]

@@ -59,6 +59,13 @@ MISTAKES: list[tuple[str, int, int, str, str]] = [
     ("y = sum(x, axis=1, axis=2)", 1, 20, "takes axis= and keepdims= once each", ""),
     ("y = sum(x, axis=1.5)", 1, 17, "takes a whole number", ""),
     ("y = sum(x, axis=z)", 1, 17, "takes a number, True, False or None", ""),
+    ("y = sum(axis=0, x)", 1, 9, "without a name follows axis=", ""),
+    ("y = sum(x, axis=True)", 1, 12, "an axis is a whole number or None", ""),
+    ("True: f32; y = True + 1", 1, 1, "True is a value of Python", ""),
+    ("x: f32[True]; x", 1, 8, "'True' cannot be the name of a size", ""),
+    ("x: f32[N, x²]; x", 1, 11, "'x²' cannot be the name of a size", ""),
+    ("y = x\ry = y + q q", 2, 11, "'q' is not expected here", ""),
+    ("y = x\r\ny = x\r\ry = x x", 4, 7, "'x' is not expected here", ""),
     ("out + 1", 1, 1, "'out' cannot be the name of an input", "option"),
     ("y = dtype * 2", 1, 5, "'dtype' cannot be the name of an input", ""),
     ("_y = x", 1, 1, "starts with a letter", ""),
@@ -94,7 +101,7 @@ def test_a_mistake_is_shown_where_it_is_in_one_sentence(
     assert advice in str(error)
     shown = str(error).splitlines()
     assert shown[0].startswith(f"line {line}, column {column}: ")
-    assert shown[1] == "  " + (text.split("\n")[line - 1])
+    assert shown[1] == "  " + text.splitlines()[line - 1]
     assert shown[2] == "  " + " " * (column - 1) + "^"
     assert isinstance(error, FuselineError)
     assert isinstance(error, SyntaxError)
@@ -167,7 +174,7 @@ def test_numbers_of_too_many_digits_are_refused() -> None:
 
 
 def test_lone_surrogates_and_control_characters_end_in_an_error() -> None:
-    for text in ("x + \ud800", "x\x00y", "\ufeffx", "x\u2028y", "x + \u00b2", "\x85", "x\x0by"):
+    for text in ("x + ٣", "x + １.５", "x + \ud800", "x\x00y", "\ufeffx", "x\u2028y", "x + \u00b2", "\x85", "x\x0by"):
         with pytest.raises(FormulaError):
             parse_formula(text)
 

@@ -97,8 +97,28 @@ def test_numbers_without_a_value_are_refused(formula: str, error: type[Exception
 def test_integers_are_exact_up_to_the_limit() -> None:
     assert evaluate_literals("mul", [10**100, 10**100]) == 10**200
     assert evaluate_literals("pow", [3, 100]) == 3**100
-    with pytest.raises(LiteralError):
-        evaluate_literals("mul", [2**MAX_INTEGER_BITS // 2, 4])
+    assert evaluate_literals("pow", [-1, 5001]) == -1
+    assert evaluate_literals("pow", [0, 10**9]) == 0
+    assert evaluate_literals("pow", [2, MAX_INTEGER_BITS - 1]) == 2 ** (MAX_INTEGER_BITS - 1)
+    assert evaluate_literals("shl", [0, 10**9]) == 0
+    for op, values in [("mul", [2**MAX_INTEGER_BITS // 2, 4]), ("pow", [2, MAX_INTEGER_BITS]), ("pow", [3, 10**9])]:
+        with pytest.raises(LiteralError):
+            evaluate_literals(op, values)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_large_integer_is_rounded_once_to_the_arrays_dtype(sign: int) -> None:
+    for bits, digits, d in [(70, 24, F32), (64, 24, F32), (100, 53, F64)]:
+        step = 2 ** (bits - digits)
+        for below, offset, above in [
+            (0, step // 2 - 1, 0),
+            (0, step // 2, 0),
+            (0, step // 2 + 1, 1),
+            (1, step // 2, 2),
+        ]:
+            number = sign * (2 ** (bits - 1) + below * step + offset)
+            nearest = sign * (2 ** (bits - 1) + above * step)
+            assert int(beside(f"x*0 + {number}" if sign > 0 else f"x*0 - {-number}", d)[0]) == nearest
 
 
 # ── beside arrays ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import keyword
-import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
 from typing import NoReturn
 
-from ..errors import FormulaError, nearest
+from ..errors import FormulaError, line_starts, nearest
 from ..ir.dtype import DTYPES, dtype
 from ..ir.garbage import collection_paused
 from ..ir.graph import MAX_NODES
@@ -32,7 +31,8 @@ MAX_NUMBER_CHARACTERS = 1_000
 
 _CONSTANTS = {"pi": 3.141592653589793, "e": 2.718281828459045, "inf": float("inf"), "nan": float("nan")}
 _CASTS = {spelling: d for d in DTYPES.values() if d.bits >= 8 for spelling in (d.name, d.numpy_name)}
-_PYTHON_ONLY = frozenset(keyword.kwlist) - {"True", "False", "None"}
+_NAMED_VALUES = frozenset({"True", "False", "None"})
+_PYTHON_ONLY = frozenset(keyword.kwlist) - _NAMED_VALUES
 _ADVICE = {
     "and": "use & between comparisons, as in (a < b) & (b < c)",
     "or": "use | between comparisons, as in (a < b) | (b < c)",
@@ -83,18 +83,22 @@ class _Locations(Mapping[Node, tuple[int, int]]):
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer("\n", self._text))]
+        return line_starts(self._text)
 
     def __getitem__(self, node: Node) -> tuple[int, int]:
-        offset = self._offsets[node]
-        line = bisect_right(self._line_starts, offset)
-        return line, offset - self._line_starts[line - 1] + 1
+        return _position(self._line_starts, self._offsets[node])
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._offsets)
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+
+def _position(starts: Sequence[int], offset: int) -> tuple[int, int]:
+    """Line and column, from 1, of an offset into a text whose lines begin at ``starts``."""
+    line = bisect_right(starts, offset)
+    return line, offset - starts[line - 1] + 1
 
 
 def _is_name(text: str) -> bool:
@@ -160,7 +164,7 @@ class _Actions:
     def check_target(self, name: Token) -> None:
         self.refuse_after_bare(name)
         text = name[0]
-        if not _is_name(text) or text in _PYTHON_ONLY or text in ("True", "False", "None"):
+        if not _is_name(text) or text in _PYTHON_ONLY or text in _NAMED_VALUES:
             self.fail(f"{text!r} cannot be the name of a value", name)
         if text.startswith("_"):
             self.fail("a name that is bound starts with a letter, since it may become an output's name", name)
@@ -189,6 +193,8 @@ class _Actions:
 
     def dim(self, token: Token) -> Dim:
         if token.lastgroup == "NAME":
+            if not _is_name(token[0]) or keyword.iskeyword(token[0]):
+                self.fail(f"{token[0]!r} cannot be the name of a size", token)
             return named(token[0])
         value = self.number_value(token)
         if not isinstance(value, int):
@@ -247,7 +253,9 @@ class _Actions:
 
     def check_input(self, token: Token) -> None:
         name = token[0]
-        if name in _PYTHON_ONLY or name == "None":
+        if name in _NAMED_VALUES:
+            self.fail(f"{name} is a value of Python and cannot be the name of an input", token)
+        if name in _PYTHON_ONLY:
             self.fail(f"{name!r} is not part of the formula language", token, _ADVICE.get(name, ""))
         if name in RESERVED_INPUTS:
             self.fail(f"{name!r} cannot be the name of an input: calls use it as an option", token)
@@ -294,6 +302,8 @@ class _Actions:
         function = name[0]
         positional = tuple(a for a in arguments if isinstance(a, Node))
         options = [a for a in arguments if isinstance(a, _Keyword)]
+        if options and not isinstance(arguments[-1], _Keyword):
+            self.fail(f"in {function}(…) an argument without a name follows {options[0].name[0]}=", options[0].name)
         if function in _CASTS:
             self.check_count(name, 1, len(positional), options)
             return self.made("cast", positional, name, (("dtype", _CASTS[function]),))
@@ -321,6 +331,8 @@ class _Actions:
             key = option.name[0]
             if key not in ("axis", "keepdims") or key in chosen:
                 self.fail(f"{name[0]} takes axis= and keepdims= once each", option.name)
+            if key == "axis" and isinstance(option.value, bool):
+                self.fail("an axis is a whole number or None", option.name)
             chosen[key] = option.value
         if len(positional) == 2 and "axis" not in chosen:
             chosen["axis"] = self.axis_value(name, positional[1])
@@ -361,7 +373,7 @@ class _Actions:
         self.fail_at(message, token.start(), hint)
 
     def fail_at(self, message: str, offset: int, hint: str = "") -> NoReturn:
-        line, column = self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
+        line, column = _position(line_starts(self.text), offset)
         raise FormulaError(message, source=self.text, line=line, column=column, hint=hint)
 
     def refuse_token(self, token: Token | None, before: Token | None) -> NoReturn:

@@ -6,7 +6,7 @@ insert the conversions that a signature implies; until then operands may be of d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -164,6 +164,8 @@ MAX_NESTING = 64
 def result_type(op: str, args: Sequence[Type | None], attrs: Attrs = (), labels: Sequence[str] = ()) -> Type:
     """The type of ``op`` on operands of these types, tuples among them."""
     row = operation(op)
+    if attrs:
+        _check_attributes(row, attrs)
     if op == "proj":
         return _projected(args, attrs)
     tensors = [a for a in args if isinstance(a, TensorType)]
@@ -174,6 +176,39 @@ def result_type(op: str, args: Sequence[Type | None], attrs: Attrs = (), labels:
     if row.parts:
         return TupleType(tuple(tensor_type(part, tensors, attrs, labels) for part in row.parts))
     return tensor_type(op, tensors, attrs, labels)
+
+
+def _is_integers(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+
+
+_ATTRIBUTES: Mapping[str, Callable[[object], bool]] = {
+    "dtype": lambda value: isinstance(value, DType),
+    "table": _is_integers,
+    "axes": lambda value: value is None or _is_integers(value),
+    "keepdims": lambda value: isinstance(value, bool),
+    "rare": lambda value: isinstance(value, bool),
+    "index": lambda value: isinstance(value, int),
+    "count": lambda value: isinstance(value, int),
+    "body": lambda value: isinstance(value, Graph),
+}
+"""Whether a value may stand for an attribute."""
+
+
+def _attribute_names(row: Operation) -> tuple[str, ...]:
+    if row.index_rule == "reduction":
+        return ("axes", "keepdims")
+    by_name = {"proj": ("index",), "repeat": ("body", "count"), "where": ("rare",), "lookup": ("dtype", "table")}
+    return by_name.get(row.name) or (("dtype",) if row.type_rule in ("cast", "bitcast") else ())
+
+
+def _check_attributes(row: Operation, attrs: Attrs) -> None:
+    allowed = _attribute_names(row)
+    for key, value in attrs:
+        if key not in allowed:
+            raise TypeRuleError(f"{row.name} has no attribute {key}; it has {', '.join(allowed) or 'none'}")
+        if not _ATTRIBUTES[key](value):
+            raise TypeRuleError(f"{row.name}: the attribute {key} cannot be {value!r}")
 
 
 def _projected(args: Sequence[Type | None], attrs: Attrs) -> Type:

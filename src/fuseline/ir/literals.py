@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import LiteralError, TypeRuleError
 from ..ops import OPERATIONS
 from . import decimals
-from .dtype import BOOL, F64, I64, DType
+from .dtype import BOOL, F32, F64, I64, DType
 from .node import Node, Number, const
 
 MAX_INTEGER_BITS = 4096
@@ -65,22 +65,18 @@ def _exactly(op: str, exact: Callable[..., Any], values: Sequence[Any]) -> Numbe
         return evaluate_literals("pow", [float(values[0]), float(values[1])])
     if op in ("shl", "shr") and values[1] < 0:
         raise LiteralError(f"negative shift count: {values[1]}")
-    if _result_bits(op, values) > MAX_INTEGER_BITS:
+    result = exact(*values) if _least_bits(op, values) <= MAX_INTEGER_BITS else None
+    if result is None or result.bit_length() > MAX_INTEGER_BITS:
         raise LiteralError(f"an integer of more than {MAX_INTEGER_BITS} bits; write it as a float")
-    result = exact(*values)
     return bool(result) if boolean and op in ("add", "mul") else result
 
 
-def _result_bits(op: str, values: Sequence[int]) -> int:
-    bits = [abs(v).bit_length() for v in values]
-    match op:
-        case "pow":
-            return bits[0] * values[1]
-        case "shl":
-            return bits[0] + values[1]
-        case "mul" | "square":
-            return sum(bits) * (2 if op == "square" else 1)
-    return max(bits) + 1
+def _least_bits(op: str, values: Sequence[int]) -> int:
+    """How many bits the result has at least: what may be large is not computed to learn that it is."""
+    bits = abs(values[0]).bit_length()
+    if op == "pow":
+        return (bits - 1) * values[1] + 1 if bits > 1 else bits
+    return bits + values[1] if op == "shl" and bits else 0
 
 
 def _as_double(value: Number) -> float:
@@ -110,7 +106,19 @@ def number_const(value: Number, d: DType) -> Node:
     if d.is_integer and not in_range(value, d):
         low, high = limits(d)
         raise LiteralError(f"the number {value} does not fit {d} ({low} … {high}); cast the array to a wider dtype")
-    return const(_as_double(value) if d.is_float and isinstance(value, int) and abs(value) >= 2**63 else value, d)
+    if d.is_float and isinstance(value, int):
+        value = _as_double(_round_integer(value, 24) if d.computed is F32 else value)
+    return const(value, d)
+
+
+def _round_integer(value: int, precision: int) -> int:
+    """The nearest integer of ``precision`` significant bits, the even one of two: rounded here, it is rounded once."""
+    shift = abs(value).bit_length() - precision
+    if shift <= 0:
+        return value
+    quotient, rest = divmod(value, 1 << shift)  # towards minus infinity, so the rest is never negative
+    half = 1 << (shift - 1)
+    return (quotient + (rest > half or (rest == half and quotient % 2 == 1))) << shift
 
 
 def limits(d: DType) -> tuple[int, int]:

@@ -249,8 +249,8 @@ def _parse_attr(text: str) -> tuple[str, object]:
     key, equals, value = text.partition("=")
     if not equals:
         raise TextFormError(f"an attribute is written key=value, not {text!r}")
-    if value.startswith("["):
-        return key, tuple(_parse_scalar(v) for v in value.strip("[]").split())
+    if value.startswith("[") and value.endswith("]"):
+        return key, tuple(_parse_scalar(v) for v in value[1:-1].split())
     return key, _parse_scalar(value)
 
 

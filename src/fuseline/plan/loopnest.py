@@ -91,8 +91,9 @@ def build_nest(nodes: Sequence[Node]) -> LoopNest:
     """
     shape = iteration_space(nodes)
     if shape is None:
-        statements = tuple(_statement(n, None) for n in nodes)
-        return LoopNest(None, (Loop(0, None, "parallel", statements),))
+        single = [_statement(n, None) for n in nodes if n.tensor.shape == ()]  # computed once, before the loop
+        each = tuple(_statement(n, None) for n in nodes if n.tensor.shape != ())
+        return LoopNest(None, (*single, Loop(0, None, "parallel", each)))
     reduced = sorted({axis for n in nodes for axis in reduced_axes(n)})
     phases = _phases(nodes)
     inner: list[Loop | Statement] = []

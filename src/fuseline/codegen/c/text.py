@@ -19,10 +19,21 @@ from .primitives import C_TYPES, LIBM, expression, literal
 _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
 register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-bool true false n i main memcpy NAN INFINITY asm j0 j1 jn y0 y1 yn gamma signgam
+bool true false main memcpy asm typeof linux unix errno signgam
 """
 _CALLED = LIBM | {"fabs", "fma", "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmod"}
 _RESERVED = frozenset(_RESERVED_WORDS.split()) | _CALLED | {f"{name}f" for name in _CALLED}
+_OTHER_MEANING = re.compile(r"\w+_t|[A-Z][A-Z0-9_]+|i[0-9]*")
+"""Names that the headers may hold as types (int64_t) or macros (NULL, NAN, INT8_MAX, M_PI, FP_ZERO); loop indices."""
+_DECLARED_WORDS = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim finite
+floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint
+lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn significand sin
+sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_DECLARED = frozenset(f"{word}{end}" for word in _DECLARED_WORDS.split() for end in ("", "f", "l"))
+_DECLARED_BY_STRING = re.compile(r"(mem|str|stp)[a-z]+|bcmp|bcopy|bzero|r?index|ffsl{0,2}|explicit_bzero")
+"""Functions that <math.h> and <string.h> declare: another function cannot have their names, a variable may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,8 @@ class CText:
     header: str
     function: str
     sizes: tuple[str, ...]
-    """Names of the int64 parameters that come first; ``n`` where the arrays' common length is the caller's."""
+    """The sizes that the int64 parameters are, which come first; ``n`` where the arrays' common length is the caller's.
+    A parameter is called by its size unless C has another meaning for the name."""
 
 
 def emit_c(graph: Graph, name: str = "kernel", note: str = "") -> CText:
@@ -48,10 +60,15 @@ def emit_c(graph: Graph, name: str = "kernel", note: str = "") -> CText:
 class _Writer:
     def __init__(self, plan: Plan, name: str, note: str) -> None:
         self.plan, self.graph, self.note = plan, plan.graph, note
-        self.function = _identifier(name) if _identifier(name) not in _RESERVED else f"{name}_kernel"
+        self.function = _function_name(name)
         self.helpers: dict[str, str] = {}
         self.taken = set(_RESERVED) | {self.function}
-        self.sizes = self.size_parameters()
+        shapes: list[Shape | None] = [n.tensor.shape for n in (*self.graph.inputs, *self.graph.output_nodes)]
+        self.count = ("n",) if None in shapes else ()
+        """The parameter for the length of arrays whose shape is the caller's."""
+        self.taken |= set(self.count)
+        sizes = sorted({name for s in shapes if s is not None for d in s for name in names_in(d)})
+        self.size_names = {size: self.fresh(size) for size in sizes}
         self.pointers: dict[Node, str] = {n: self.fresh(self.graph.label(n)) for n in self.graph.inputs}
         self.outputs: list[tuple[Node, str]] = [(n, self.fresh(name)) for name, n in self.graph.outputs]
         self.locals: dict[Node, str] = {}
@@ -72,28 +89,23 @@ class _Writer:
         body = "\n".join([f"{prototype}\n{{", *self.lines, "}"])
         includes = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>"
         parts = [self.comment(), includes, *(self.helpers[h].rstrip() for h in self.helpers), body]
-        return CText("\n\n".join(parts) + "\n", self.header(prototype), self.function, self.sizes)
+        sizes = (*self.size_names, *self.count)
+        return CText("\n\n".join(parts) + "\n", self.header(prototype), self.function, sizes)
 
     # ── names ──
 
     def fresh(self, label: str) -> str:
         base = _identifier(label if not label.isdecimal() else f"t{label}")
         name, k = base, 1
-        if base.startswith("fl_"):  # the prefix of the text's own functions
+        if base.startswith("fl_") or _OTHER_MEANING.fullmatch(base):  # fl_ begins the text's own functions
             base = name = f"v_{base}"
         while name in self.taken:
             name, k = f"{base}_{k}", k + 1
         self.taken.add(name)
         return name
 
-    def size_parameters(self) -> tuple[str, ...]:
-        shapes: list[Shape | None] = [n.tensor.shape for n in (*self.graph.inputs, *self.graph.output_nodes)]
-        names = sorted({name for s in shapes if s is not None for d in s for name in names_in(d)})
-        self.taken |= set(names)
-        return (*names, "n") if None in shapes else tuple(names)
-
     def prototype(self) -> str:
-        parameters = [f"int64_t {s}" for s in self.sizes]
+        parameters = [f"int64_t {name}" for name in (*self.size_names.values(), *self.count)]
         parameters += [f"const {C_TYPES[n.dtype.name]} *restrict {p}" for n, p in self.pointers.items()]
         parameters += [f"{C_TYPES[n.dtype.name]} *restrict {p}" for n, p in self.outputs]
         return f"void {self.function}({', '.join(parameters) or 'void'})"
@@ -177,10 +189,17 @@ class _Writer:
         if isinstance(dim, int):
             return str(dim)
         if dim.op == "name":
-            return dim.name
+            return self.size_names[dim.name]
         if dim.op in ("+", "*"):
             return "(" + f" {dim.op} ".join(self.dim(a) for a in dim.args) + ")"
         raise UnsupportedError(f"the C text has no dimension {dim}")
+
+
+def _function_name(name: str) -> str:
+    base = _identifier(name)
+    used = base in _RESERVED or base in _DECLARED or base.startswith("fl_")
+    used = used or _OTHER_MEANING.fullmatch(base) is not None or _DECLARED_BY_STRING.fullmatch(base) is not None
+    return f"{base}_kernel" if used else base
 
 
 def _identifier(label: str) -> str:

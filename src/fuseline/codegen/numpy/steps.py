@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,10 @@ _DIFFERENT_NAMES = {
 }  # fmt: skip
 _OWN = {"where": "select", "erf": "erf", "erfc": "erfc"}
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "min": "min", "any": "any", "all": "all"}
+
+
+RESERVED = frozenset({"np", "math", "bfloat16", "shape", *_OWN.values(), *keyword.kwlist})
+"""What the text calls something of its own, or cannot be a name in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ class _Writer:
         self.used: set[str] = set()
         self.widened: dict[tuple[Node, str], str] = {}
         self.steps: list[Step] = []
-        self.reserved = {"np", "math", *(name for name in _OWN.values())}
+        self.reserved = RESERVED
 
     def program(self) -> NumpyProgram:
         for node in self.graph.inputs:

@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.graph import Graph
 from ...ir.node import Node
 from . import functions
-from .steps import Name, NumpyProgram, Step, build_steps
+from .steps import RESERVED, Name, NumpyProgram, Step, build_steps
 
 
 def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order: tuple[Node, ...] | None = None) -> str:
@@ -22,7 +22,7 @@ def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order:
         imports.append("from ml_dtypes import bfloat16")
     blocks = ["\n".join(imports)]
     blocks += [_source(getattr(functions, f)) for f in own]
-    blocks.append(_function(program, name))
+    blocks.append(_function(program, f"{name}_kernel" if name in RESERVED else name))
     return "\n\n\n".join(blocks) + "\n"
 
 
