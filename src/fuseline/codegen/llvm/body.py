@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from ...errors import UnsupportedError
 from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
-from ...ir.node import Node
 from ...ops import OPERATIONS
 from ..legalize import legalize
 from . import instructions, rare
@@ -21,7 +20,8 @@ from .target import LlvmTarget
 SYMBOL = "body"
 LANES_SYMBOL = "lanes"
 _REGISTERS_A_VALUE = 2
-"""Vectors are this many registers wide: two independent chains hide each other's latency."""
+"""Vectors are this many registers wide: independent chains hide each other's latency. 64-bit values take twice as many:
+their functions are longer chains, and gain more from it than they lose by spills."""
 _SMALLEST_STREAMED_BYTES = 16
 
 
@@ -43,12 +43,11 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
         if OPERATIONS[node.op].index_rule == "reduction":
             raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
     legal = legalize(graph, native_half=target.has_half_conversion)
-    items = rare.schedule(legal)
-    lanes = _lanes(legal, items, target)
+    lanes = _lanes(legal, target)
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
         writer.values[node] = _load(writer, index, node.dtype)
-    for item in items:
+    for item in rare.schedule(legal):
         if isinstance(item, rare.RareWork):
             rare.write(writer, item)
         else:
@@ -57,11 +56,10 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     return BodyText(_function(writer, len(legal.inputs), results), lanes)
 
 
-def _lanes(graph: Graph, items: list[Node | rare.RareWork], target: LlvmTarget) -> int:
-    """As many elements of the widest type as fit the registers that a value takes; work behind a branch not counted."""
-    computed = [n for i in items for n in (i.choices if isinstance(i, rare.RareWork) else (i,))]
-    bits = max((n.dtype.bits for n in (*graph.inputs, *computed, *graph.output_nodes)), default=32)
-    return target.vector_bytes * 8 * _REGISTERS_A_VALUE // bits
+def _lanes(graph: Graph, target: LlvmTarget) -> int:
+    """As many elements of the widest computed type as fit the registers that a value takes."""
+    widest = max((n.dtype.bits for n in (*graph.inputs, *graph.nodes, *graph.output_nodes)), default=32)
+    return target.vector_bytes * 8 * _REGISTERS_A_VALUE // min(widest, 32)
 
 
 def storage_type(d: DType) -> str:
