@@ -20,27 +20,54 @@ from .formats import (
     two_product,
 )
 from .logaddexp import add_log1p
-from .logarithm import log1p_of_fraction
+from .logarithm import add_log1p_wide
 
 
 def sigmoid(x: Expr) -> Expr:
     """1/(1 + exp(-x))."""
     if x.dtype is F32:
-        y = at_most(at_least(x, -_limit(SINGLE)), _limit(SINGLE)).cast(F64)
-        return (1.0 / (1.0 + exp_wide(-y))).cast(F32)
+        return _gate_single(at_most(at_least(x, -109.0), 18.0))
     y = at_most(at_least(x, -_limit(DOUBLE)), _limit(DOUBLE))
     return _gate(y, x.like(0.0), x.like(1.0))
 
 
 def silu(x: Expr) -> Expr:
     """x*sigmoid(x), rounded about once: the quotient is corrected as a whole."""
-    limit = _limit(format_of(x))
     if x.dtype is F32:
-        numerator = at_least(x, -limit)
-        y = at_most(numerator, limit).cast(F64)
-        return (numerator.cast(F64) / (1.0 + exp_wide(-y))).cast(F32)
+        y = at_most(at_least(x, -109.0), 18.0)
+        return where((x > 18.0) | (x == 0.0), x, _gate_single(y, y))
+    limit = _limit(format_of(x))
     numerator = at_least(x, -limit)
     return where((x > limit) | (x == 0.0), x, _gate(at_most(numerator, limit), x.like(0.0), numerator))
+
+
+_SINGLE_UNIT = 2.0**-64
+"""A float32 denominator is scaled by this, so that its range holds exp(109)."""
+
+
+def _gate_single(y: Expr, numerator: Expr | None = None) -> Expr:
+    """numerator/(1 + exp(-y)) in float32 for -109 <= y <= 18, the denominator in two parts, the quotient corrected.
+
+    Without a numerator, which is 1 then, there is more room for what the exponential was rounded by.
+    """
+    f = SINGLE
+    n, bits = round_to_integer(y, -LOG2_E, f, low_bits=f.bias - 64)
+    high, low = f.table("LN2")
+    r_high = fma(n, -high, -y)
+    r = fma(n, -low, r_high)
+    tail = fma(n, -low, (r * r) * polynomial(r, f.table("EXP")))
+    slope, slope_rest = fast_two_sum(r_high, tail)
+    scale = power_of_two(bits, f)  # times 1 + slope it is the exponential
+    total, rest = fast_two_sum(at_least(scale, _SINGLE_UNIT), at_most(scale, _SINGLE_UNIT))
+    denominator = fma(scale, slope, total)
+    rest = fma(scale, slope, total - denominator) + rest
+    inverse = 1.0 / denominator
+    if numerator is None:
+        quotient, numerator = inverse, y.like(1.0)
+    else:
+        quotient, rest = numerator * inverse, fma(scale, slope_rest, rest)
+    error = fma(-rest, quotient, fma(-denominator, quotient, numerator))
+    return fma(error, inverse, quotient) * _SINGLE_UNIT
 
 
 def _limit(f: Format) -> float:
@@ -80,8 +107,8 @@ def softplus(x: Expr) -> Expr:
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
     if x.dtype is F32:
         y = at_least(x, -110.0)
-        value = log1p_of_fraction(exp_wide(-at_most(abs(y), 110.0).cast(F64)))
-        return (at_least(y, 0.0).cast(F64) + value).cast(F32)
+        e = exp_wide(-at_most(abs(y), 110.0).cast(F64))
+        return add_log1p_wide(at_least(y, 0.0).cast(F64), e).cast(F32)
     e, e_rest = exp_in_two_parts(at_least(-abs(x), -750.0), x.like(0.0))
     return where(x > 40.0, x, add_log1p(at_least(x, 0.0), e, e_rest)[0])
 

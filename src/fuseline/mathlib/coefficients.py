@@ -57,7 +57,9 @@ LOG10_2_F64 = (
 )
 
 # ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
-ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
+ERFC_CENTER_F64 = (
+    _h("0x1.f0a0000000000p+1"),
+)
 
 # SQRT_HALF_F64: sqrt(1/2); parts of 53, 53 bits, remainder 2.07e-33
 SQRT_HALF_F64 = (
@@ -110,7 +112,9 @@ GELU_CUBIC_F64 = (
 )
 
 # LN2_HALF_F32: log(2)/2; parts of 24 bits, remainder 9.52e-10
-LN2_HALF_F32 = (_h("0x1.62e4300000000p-2"),)
+LN2_HALF_F32 = (
+    _h("0x1.62e4300000000p-2"),
+)
 
 # EXP_F32: (exp(r) - 1 - r)/r**2
 # interval [-0.3475, 0.3475], degree 4, 24-bit coefficients, weight r**2/exp(r),
@@ -245,20 +249,23 @@ LOG_WIDE = (
     _h("0x1.e3056a2aef48dp-3"),
 )
 
-# LOG1P_F64: (2*atanh(s) - 2*s)/s**3 in z = s*s
-# interval [0.0, 0.11112], degree 9, 53-bit coefficients, weight z,
-# largest weighted error 2.684e-18 = 2**-58.37 at 0.11112
-LOG1P_F64 = (
-    _h("0x1.5555555555535p-1"),
-    _h("0x1.99999999a076fp-2"),
-    _h("0x1.249249208ad87p-2"),
-    _h("0x1.c71c741d4fed8p-3"),
-    _h("0x1.745cb3e0207f4p-3"),
-    _h("0x1.3b1dde1525de7p-3"),
-    _h("0x1.1067a4013c01fp-3"),
-    _h("0x1.efda33639860bp-4"),
-    _h("0x1.55a97408ae9f2p-4"),
-    _h("0x1.5c7f38a8fe2e8p-3"),
+# LOG1P_WIDE: log1p(x)/x
+# interval [0.0, 1.0], degree 12, 53-bit coefficients, weight x/log1p(x),
+# largest weighted error 1.898e-11 = 2**-35.616 at 0.673018
+LOG1P_WIDE = (
+    _h("0x1.ffffffffd62a8p-1"),
+    _h("-0x1.ffffff8f55534p-2"),
+    _h("0x1.55553be020b08p-2"),
+    _h("-0x1.fffb700eb0cbfp-3"),
+    _h("0x1.99629f72760ffp-3"),
+    _h("-0x1.53c5218152e3fp-3"),
+    _h("0x1.1d1c0cdcc3310p-3"),
+    _h("-0x1.ceba6892e8bdcp-4"),
+    _h("0x1.521fe91307552p-4"),
+    _h("-0x1.95d2aef6ec1ffp-5"),
+    _h("0x1.66f75d268fa3ap-6"),
+    _h("-0x1.93e130ba48022p-8"),
+    _h("0x1.aa35bd893b2e8p-11"),
 )
 
 # LOG_FIFTH_F64: (2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s

@@ -87,12 +87,6 @@ def exp_wide(x: Expr) -> Expr:
     return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale)
 
 
-def exp_full(x: Expr) -> Expr:
-    """e**x in float64, within two ulp, for |x| < 700."""
-    r, scale = _reduce_wide(x)
-    return fma(r * scale, fma(polynomial(r, DOUBLE.table("EXP")), r, 1.0), scale)
-
-
 def expm1_wide(x: Expr) -> Expr:
     """e**x - 1 in float64 to float32 accuracy, relative even to tiny results, for |x| < 700."""
     r, scale = _reduce_wide(x)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from ..ir.build import Expr, fma, where
 from ..ir.dtype import F32, F64
-from .exponential import LOG2_E, exp_full, exp_in_two_parts
+from .exponential import LOG2_E, exp_in_two_parts, exp_wide
 from .formats import (
     DOUBLE,
     at_least,
@@ -23,7 +23,7 @@ from .formats import (
     two_sum,
     where_rarely,
 )
-from .logarithm import log1p_finite, log1p_in_two_parts, log1p_of_fraction
+from .logarithm import add_log1p_wide, log1p_finite, log1p_in_two_parts
 
 Pair = tuple[Expr, Expr]
 
@@ -31,20 +31,18 @@ Pair = tuple[Expr, Expr]
 def logaddexp(a: Expr, b: Expr) -> Expr:
     """The larger operand plus log1p of the exponential of minus their distance; in float64."""
     dtype = a.dtype
-    a, b = a.cast(F64), b.cast(F64)
     swap = a < b
-    high, low = where(swap, b, a), where(swap, a, b)
+    high, low = where(swap, b, a).cast(F64), where(swap, a, b).cast(F64)
     # Equal operands may be infinite; their distance is 0 all the same.
     distance = where(high == low, 0.0, low - high)
     if dtype is F32:
-        term = log1p_of_fraction(exp_full(at_least(distance, -110.0)))
-        value = high + term
+        term = exp_wide(at_least(distance, -110.0))
+        value = add_log1p_wide(high, term)
     else:
         value, term = _sum_double(high, low, distance)
     # How much may cancel before the error of what is left passes an ulp of the result's format.
-    margin = 2.0**18 if dtype is F32 else 8.0
-    value = where_rarely(abs(value) * margin < term, _near_zero(high, low), value)
-    return value.cast(dtype)
+    margin = 2.0**7 if dtype is F32 else 8.0
+    return where_rarely(abs(value) * margin < term, _near_zero(high, low), value).cast(dtype)
 
 
 def _sum_double(high: Expr, low: Expr, distance: Expr) -> Pair:

@@ -101,11 +101,9 @@ def log1p_wide(x: Expr) -> Expr:
     return fma(integer_to_float(k_bits, f), math.log(2.0), r + correction(r, f))
 
 
-def log1p_of_fraction(x: Expr) -> Expr:
-    """log(1 + x) in float64 within a few ulp for 0 <= x <= 1: 2*atanh(s) with s = x/(2 + x), at most 1/3."""
-    s = x / (x + 2.0)
-    z = s * s
-    return fma(s * z, polynomial(z, DOUBLE.table("LOG1P")), s + s)
+def add_log1p_wide(a: Expr, x: Expr) -> Expr:
+    """a + log(1 + x) in float64 to float32 accuracy for 0 <= x <= 1, by a polynomial: no division."""
+    return fma(x, polynomial(x, WIDE.table("LOG1P")), a)
 
 
 def integer_to_float(k: Expr, f: Format) -> Expr:
