@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import doubling
 import pytest
 
+import doubling
 from fuseline.plan.arena import engine, generate
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import Building, Loops

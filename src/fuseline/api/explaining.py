@@ -21,10 +21,11 @@ from ..machine.database import device as find_device
 from ..machine.device import Device
 from ..passes.pipeline import optimize
 from ..plan.buffers import BufferPlan, assign_buffers
+from ..plan.joint import JointPlan, plan_graph
 from ..plan.launch import fused, unfused
 from ..roofline.rules import LATENCY_FACTOR
 from ..units import parse_shape
-from .explanation import Dataflow, Explanation, Instruction, Memory, Placed, PlanTraffic, Traffic
+from .explanation import Dataflow, Explanation, InArena, Instruction, Memory, Placed, PlanTraffic, Traffic
 from .program import Source, as_program, graph
 
 DEFAULT_SHAPE = (4096, 14336)
@@ -224,17 +225,26 @@ def primitive_instructions(g: Graph) -> int:
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def memory(g: Graph, sizes: Sizes) -> Memory:
-    """Buffers of the unfused program, in program order and in the order that needs the fewest bytes."""
-    from ..plan.order import plan_for_least_memory
+ARENA_ALIGNMENT_BYTES = 64
+"""A cache line, and the alignment that every vector instruction is content with."""
 
-    bytes_of = {n: int(sizes.bytes_of(n)) for n in g.nodes}
+
+def memory(g: Graph, sizes: Sizes) -> Memory:
+    """Buffers of the unfused program, in program order and in the order that needs the fewest bytes, and its arena."""
+    from ..plan.order import better_buffers, schedule_where_it_can_help
+    from ..plan.storage_graph import storage_graph
+
+    bytes_of = {n: int(sizes.bytes_of(n)) for n in (*g.inputs, *g.nodes)}
     in_order = assign_buffers(g, bytes_of.__getitem__)
-    best = plan_for_least_memory(g, bytes_of.__getitem__, in_order)
+    storages = storage_graph(g, bytes_of.__getitem__, ARENA_ALIGNMENT_BYTES)
+    schedule = schedule_where_it_can_help(g, bytes_of.__getitem__, in_order, storages)
+    best = in_order if schedule is None else better_buffers(g, bytes_of.__getitem__, in_order, schedule)
+    order = range(len(g.nodes)) if schedule is None else None
+    joint = plan_graph(storages, order=order, schedule=schedule, bounded=True, name="program")
     placed = _placed(g, in_order)
     return Memory(
         naive_buffers=len(g.nodes),
-        naive_bytes=sum(bytes_of.values()),
+        naive_bytes=sum(bytes_of[n] for n in g.nodes),
         planned_buffers=in_order.buffer_count,
         planned_bytes=in_order.total_bytes,
         best_order_buffers=best.buffer_count,
@@ -243,6 +253,26 @@ def memory(g: Graph, sizes: Sizes) -> Memory:
         most_alive_best_order=best.most_alive,
         assignment=placed,
         best_order=placed if best is in_order else _placed(g, best),
+        joint=joint,
+        arena=_in_arena(g, joint),
+    )
+
+
+def _in_arena(g: Graph, joint: JointPlan) -> tuple[InArena, ...]:
+    """The rows of the arena's table; values of the joint plan are the inputs, then the instructions."""
+    first = len(g.inputs)
+    return tuple(
+        InArena(
+            step=s.step,
+            number=s.value - first,
+            name=_name(g, g.nodes[s.value - first]),
+            offset=s.offset or 0,
+            lower=s.lower,
+            upper=s.upper,
+            size_bytes=s.size_bytes,
+            in_place_of=None if s.over is None else s.over - first,
+        )
+        for s in joint.stored
     )
 
 

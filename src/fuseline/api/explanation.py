@@ -12,6 +12,7 @@ from typing import Any
 from ..ir.graph import Graph
 from ..ir.size import Shape, evaluate
 from ..machine.device import Device
+from ..plan.joint import JointPlan
 from ..units import Quantity
 
 
@@ -115,8 +116,31 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class InArena:
+    """A row of the arena's table: instruction ``number`` runs at ``step``, its value lies at ``offset`` during steps
+    ``[lower, upper)``, where ``in_place_of`` (a number) says so in the place of that value.
+    """
+
+    step: int
+    number: int
+    name: str
+    offset: int
+    lower: int
+    upper: int
+    size_bytes: int
+    in_place_of: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON keys."""
+        names = ("step", "number", "name", "offset", "lower", "upper", "size_bytes", "in_place_of")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
-    """Buffers of the unfused program: one an instruction, reused in program order, and in the best order found."""
+    """Buffers of the unfused program: one an instruction, reused in program order, and in the best order found; and
+    ``joint``, order and offsets in one arena, whose values are the rows of ``arena``.
+    """
 
     naive_buffers: int
     naive_bytes: int
@@ -128,6 +152,19 @@ class Memory:
     most_alive_best_order: int
     assignment: tuple[Placed, ...]
     best_order: tuple[Placed, ...]
+    joint: JointPlan
+    arena: tuple[InArena, ...]
+
+    def arena_dict(self) -> dict[str, Any]:
+        """The stable JSON form of the arena: nothing in it depends on the machine or the moment."""
+        found = self.joint.arena.to_dict()
+        kept = ("peak_bytes", "lower_bound_bytes", "optimal", "gap", "stopped_because", "bound_derivation", "method")
+        return {
+            **{key: found[key] for key in kept},
+            "alive_bytes": self.joint.peak_bytes,
+            "order": [row.number for row in self.arena],
+            "values": [row.to_dict() for row in self.arena],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +246,7 @@ class Explanation:
                 "most_alive": m.most_alive,
                 "assignment": [p.to_dict() for p in m.assignment],
                 "best_order": [p.to_dict() for p in m.best_order],
+                "arena": m.arena_dict(),
             },
             "measured": [row.to_dict() for row in self.measured],
         }

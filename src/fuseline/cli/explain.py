@@ -40,6 +40,9 @@ def explain(
     n: Annotated[
         str | None, typer.Option("--n", metavar="COUNT", help="Elements of each measured array (2^24).")
     ] = None,
+    chart: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the arena of the memory section (.svg, .png or .html).")
+    ] = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
 ) -> None:
@@ -55,10 +58,18 @@ def explain(
     from fuseline.api.explaining import explain as explained
     from fuseline.machine.database import device as find_device
 
+    if chart is not None:
+        from fuseline.report.arena_chart import require_format
+
+        require_format(chart)
     machine = find_device(device, device_file or ())
     found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
     if measure or quick or n is not None:
         found = found.with_measurements(measured_rows(source, n, dtype, None, names, sizes, quick))
+    if chart is not None:
+        from fuseline.report.arena_chart import draw_arena
+
+        draw_arena(found.memory.joint.arena, chart, language)
     if as_json:
         from fuseline.report.json_text import print_json
 

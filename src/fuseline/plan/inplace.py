@@ -190,6 +190,7 @@ class StorageGraph:
             if self.objection(overwrite := Overwrite(u, result, operand)) is None
         )
 
+    @cached_property
     def schedule_problem(self) -> ScheduleProblem:
         """The operations' order as a problem over storages; inputs and constants that the caller keeps are not
         counted.
@@ -239,32 +240,61 @@ class StorageGraph:
             chosen.append(overwrite)
         return tuple(chosen)
 
-    def instance(self, order: Sequence[int], overwrites: Sequence[Overwrite], name: str = "graph") -> Instance:
-        """The storages as buffers: step t of ``order`` is time t, operands and results of a step are alive together.
-
-        An overwritten storage and the result that takes it are one buffer, named after its first value. Storages that
-        come from the caller (donated ones too) lie outside the arena and are left out.
-        """
+    def owners(self, order: Sequence[int], overwrites: Sequence[Overwrite]) -> tuple[int, ...]:
+        """For each value the first value of the storage that it lies in, overwrites included: its buffer's name."""
         position = {u: t for t, u in enumerate(order)}
         owner = list(range(len(self.values)))
         for overwrite in sorted(overwrites, key=lambda o: position[o.operation]):
             owner[self.root[overwrite.result]] = owner[self.root[overwrite.operand]]
-        producer = {v: u for u, operation in enumerate(self.operations) for v in operation.results}
+        return tuple(owner[root] for root in self.root)
+
+    def lifetimes(self, order: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """For each value the steps ``[from, until)`` at which it must be there: half-open, an output to the end."""
+        position = {u: t for t, u in enumerate(order)}
+        start = [0] * len(self.values)
+        for u, operation in enumerate(self.operations):
+            for v in operation.results:
+                start[v] = position[u]
+        return tuple(
+            (
+                start[v],
+                len(order) if self.kept[v] else 1 + max((position[u] for u in self.readers[v]), default=start[v]),
+            )
+            for v in range(len(self.values))
+        )
+
+    def instance(
+        self, order: Sequence[int], overwrites: Sequence[Overwrite], name: str = "graph", with_outputs: bool = True
+    ) -> Instance:
+        """The storages as buffers: step t of ``order`` is time t, operands and results of a step are alive together.
+
+        An overwritten storage and the result that takes it are one buffer, named after its first value. Its size is
+        rounded up to its alignment. Storages that come from the caller (donated ones too) lie outside the arena and
+        are left out; without ``with_outputs`` those that an output ends in as well.
+        """
         lower: dict[int, int] = {}
         upper: dict[int, int] = {}
         alignment: dict[int, int] = {}
-        for v, value in enumerate(self.values):
-            root = owner[self.root[v]]
-            start = position[producer[v]] if v in producer else 0
-            end = len(order) if self.kept[v] else 1 + max((position[u] for u in self.readers[v]), default=start)
-            lower[root] = min(lower.get(root, start), start)
-            upper[root] = max(upper.get(root, end), end)
-            alignment[root] = max(alignment.get(root, 1), value.alignment)
+        outside = {v for v, value in enumerate(self.values) if value.origin is not Origin.COMPUTED}
+        lifetimes = self.lifetimes(order)
+        for v, owner in enumerate(self.owners(order, overwrites)):
+            start, end = lifetimes[v]
+            lower[owner] = min(lower.get(owner, start), start)
+            upper[owner] = max(upper.get(owner, end), end)
+            alignment[owner] = max(alignment.get(owner, 1), self.values[v].alignment)
+            if self.kept[v] and not with_outputs:
+                outside.add(owner)
         return Instance(
             tuple(
-                Buffer(self.values[r].name, lower[r], upper[r], self.values[r].size_bytes, alignment[r])
+                Buffer(
+                    self.values[r].name,
+                    lower[r],
+                    upper[r],
+                    -(-self.values[r].size_bytes // alignment[r]) * alignment[r],
+                    alignment[r],
+                )
                 for r in lower
-                if self.values[r].origin is Origin.COMPUTED
+                if r not in outside
             ),
             name,
         )

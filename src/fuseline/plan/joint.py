@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fuseline.plan.arena.planner import Progress, plan_instance
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.inplace import Overwrite, StorageGraph
 from fuseline.plan.schedule.planner import Schedule, order_for_least_memory
-from fuseline.plan.schedule.problem import ScheduleProblem, peak_of
+from fuseline.plan.schedule.problem import peak_of
+
+BOUNDED_NODES = 500
+"""Nodes of exact search where the work is bounded by itself and not by a clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where one value lies: at ``offset`` (``None``: outside the arena) during steps ``[lower, upper)``.
+
+    ``over`` is the value whose storage it takes, ``buffer`` the first value of that storage: indices of values.
+    """
+
+    value: int
+    step: int
+    offset: int | None
+    lower: int
+    upper: int
+    size_bytes: int
+    buffer: int
+    over: int | None
 
 
 @dataclass(frozen=True)
@@ -18,8 +39,8 @@ class JointPlan:
     """``order`` of operations, the ``overwrites`` it makes use of, and the arena of the storages.
 
     ``peak_without_reuse_bytes`` is what the same order keeps alive when every result gets bytes of its own,
-    ``program_order_peak_bytes`` what program order keeps alive with the same rules. Valid for sequential execution in
-    this order only.
+    ``program_order_peak_bytes`` what program order keeps alive with the same rules, ``peak_bytes`` what the order does.
+    Valid for sequential execution in this order only.
     """
 
     graph: StorageGraph
@@ -27,8 +48,24 @@ class JointPlan:
     schedule: Schedule | None
     overwrites: tuple[Overwrite, ...]
     arena: PlanResult
+    peak_bytes: int
     peak_without_reuse_bytes: int
     program_order_peak_bytes: int
+
+    @cached_property
+    def stored(self) -> tuple[Stored, ...]:
+        """The place of every computed value, in the order of their operations."""
+        names = {value.name: v for v, value in enumerate(self.graph.values)}
+        pairs = zip(self.arena.instance.buffers, self.arena.placement.offsets, strict=True)
+        offsets = {names[buffer.id]: offset for buffer, offset in pairs}
+        owners = self.graph.owners(self.order, self.overwrites)
+        lifetimes = self.graph.lifetimes(self.order)
+        over = {o.result: o.operand for o in self.overwrites}
+        return tuple(
+            Stored(v, t, offsets.get(owners[v]), *lifetimes[v], self.graph.values[v].size_bytes, owners[v], over.get(v))
+            for t, u in enumerate(self.order)
+            for v in self.graph.operations[u].results
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The arena's stable JSON form, and beside it the order, the overwrites and the peaks compared."""
@@ -39,6 +76,19 @@ class JointPlan:
             "overwrites": [
                 {"result": values[o.result].name, "operand": values[o.operand].name} for o in self.overwrites
             ],
+            "values": [
+                {
+                    "id": values[s.value].name,
+                    "step": s.step,
+                    "offset": s.offset,
+                    "lower": s.lower,
+                    "upper": s.upper,
+                    "size_bytes": s.size_bytes,
+                    "buffer": values[s.buffer].name,
+                    "in_place_of": None if s.over is None else values[s.over].name,
+                }
+                for s in self.stored
+            ],
             "program_order_peak_bytes": self.program_order_peak_bytes,
             "peak_without_reuse_bytes": self.peak_without_reuse_bytes,
         }
@@ -48,31 +98,47 @@ def plan_graph(
     graph: StorageGraph,
     *,
     order: Sequence[int] | None = None,
+    schedule: Schedule | None = None,
     in_place: bool = True,
+    outputs_in_arena: bool = True,
+    bounded: bool = False,
     capacity_bytes: int | None = None,
     time_limit_s: float = 10.0,
     seed: int = 0,
     name: str = "graph",
     on_progress: Progress | None = None,
 ) -> JointPlan:
-    """Choose an order (unless ``order`` is given), overwrite where that is legal, and place what remains in an arena.
+    """Choose an order (unless ``order`` or ``schedule`` is given), overwrite where that is legal, and place the rest.
+
+    ``bounded`` limits the work itself instead of its time: the answer comes soon and is always the same.
 
     Raises:
         PlanError: ``order`` is not a schedule of the graph, or the graph is none.
     """
-    problem = graph.schedule_problem()
-    plain = ScheduleProblem(
-        problem.operation_count, problem.values, problem.after, (), problem.workspace_bytes, problem.names
-    )
-    schedule = None
+    problem = graph.schedule_problem
+    plain = problem.without_reuse()
+    model = problem if in_place else plain
     if order is None:
-        schedule = order_for_least_memory(problem if in_place else plain, time_limit_s=time_limit_s)
+        if schedule is None:
+            schedule = order_for_least_memory(model, time_limit_s=time_limit_s, bounded=bounded)
         order = schedule.order
-    program_order = peak_of(problem if in_place else plain, problem.ready_order())
-    without = peak_of(plain, order)
     overwrites = graph.chosen_overwrites(order) if in_place else ()
-    instance = graph.instance(order, overwrites, name)
     arena = plan_instance(
-        instance, capacity_bytes=capacity_bytes, time_limit_s=time_limit_s, seed=seed, on_progress=on_progress
+        graph.instance(order, overwrites, name, outputs_in_arena),
+        capacity_bytes=capacity_bytes,
+        time_limit_s=time_limit_s,
+        seed=seed,
+        node_limit=BOUNDED_NODES if bounded else None,
+        on_progress=on_progress,
     )
-    return JointPlan(graph, tuple(order), schedule, overwrites, arena, without, program_order)
+    program_order = dict(schedule.peaks)["program order"] if schedule is not None else None
+    return JointPlan(
+        graph=graph,
+        order=tuple(order),
+        schedule=schedule,
+        overwrites=overwrites,
+        arena=arena,
+        peak_bytes=schedule.peak_bytes if schedule is not None else peak_of(model, order),
+        peak_without_reuse_bytes=peak_of(plain, order),
+        program_order_peak_bytes=program_order or peak_of(model, problem.ready_order()),
+    )

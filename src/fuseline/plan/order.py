@@ -1,19 +1,14 @@
-"""The order of a graph's instructions that needs the least memory: the graph as a `ScheduleProblem`, solved."""
+"""The order of a graph's instructions that needs the least memory: the graph as storages, scheduled."""
 
 from __future__ import annotations
 
-import math
-
-from ..ir.graph import Graph
-from ..ir.node import Node
-from .buffers import BufferPlan, SizeOf, assign_buffers, may_overwrite
-from .schedule import planner
-from .schedule.problem import ScheduleProblem, Value
-
-_EXACT_STATES = 4_000
-_BEAM_WIDTHS = (8,)
-_BEAM_INSTRUCTIONS = 1_000
-"""An explanation answers at once and always alike: its searches are bounded by work, not by a clock."""
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
+from fuseline.plan.buffers import BufferPlan, SizeOf, assign_buffers
+from fuseline.plan.inplace import StorageGraph
+from fuseline.plan.schedule import planner
+from fuseline.plan.schedule.planner import Schedule
+from fuseline.plan.storage_graph import storage_graph
 
 
 def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
@@ -24,38 +19,32 @@ def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
 def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: BufferPlan | None = None) -> BufferPlan:
     """The buffers of that order; program order, whose plan may be given, is preferred where nothing needs less."""
     first = in_program_order if in_program_order is not None else assign_buffers(graph, size_of)
+    schedule = schedule_where_it_can_help(graph, size_of, first)
+    return first if schedule is None else better_buffers(graph, size_of, first, schedule)
+
+
+def schedule_where_it_can_help(
+    graph: Graph, size_of: SizeOf, first: BufferPlan, storages: StorageGraph | None = None
+) -> Schedule | None:
+    """The order of least memory, by a bounded search; ``None`` where ``first``, in program order, is the least possible
+    anyway. ``storages`` may be given where the graph's are known.
+    """
     if first.total_bytes <= _least_bytes(graph, size_of):
-        return first
-    schedule = planner.order_for_least_memory(
-        schedule_problem(graph, size_of),
-        time_limit_s=math.inf,
-        exact_states=_EXACT_STATES,
-        beam_widths=_BEAM_WIDTHS if len(graph.nodes) <= _BEAM_INSTRUCTIONS else (),
-    )
-    other = assign_buffers(graph, size_of, tuple(graph.nodes[i] for i in schedule.order))
+        return None
+    if storages is None:
+        computed = set(graph.nodes)
+        storages = storage_graph(graph, lambda node: size_of(node) if node in computed else 0)
+    return planner.order_for_least_memory(storages.schedule_problem, bounded=True)
+
+
+def better_buffers(graph: Graph, size_of: SizeOf, first: BufferPlan, schedule: Schedule) -> BufferPlan:
+    """``first``, or the greedy buffers of the schedule where they take fewer bytes, then fewer buffers."""
 
     def cost(plan: BufferPlan) -> tuple[int, int, int]:
         return plan.total_bytes, plan.buffer_count, plan.most_alive
 
+    other = assign_buffers(graph, size_of, tuple(graph.nodes[i] for i in schedule.order))
     return min((first, other), key=cost)
-
-
-def schedule_problem(graph: Graph, size_of: SizeOf) -> ScheduleProblem:
-    """One operation and one value an instruction; inputs belong to the caller and take no part."""
-    kept = set(graph.output_nodes)
-    number = graph.number
-    values = tuple(
-        Value(size_of(node), i, tuple(number[u] for u in graph.users[node]), node in kept)
-        for i, node in enumerate(graph.nodes)
-    )
-    in_place = tuple(
-        (i, i, number[operand])
-        for i, node in enumerate(graph.nodes)
-        for operand in dict.fromkeys(node.args)
-        if operand in number and may_overwrite(node, operand)
-    )
-    labels = tuple(graph.label(node) for node in graph.nodes)
-    return ScheduleProblem(len(graph.nodes), values, in_place=in_place, names=labels)
 
 
 def _least_bytes(graph: Graph, size_of: SizeOf) -> int:

@@ -47,10 +47,14 @@ def storage_graph(graph: Graph, bytes_of: Callable[[Node], int], alignment: int 
 
 
 def _unique(labels: Iterable[str]) -> list[str]:
-    """The labels, a repeated one with its number of occurrence (a source may bind a name again)."""
+    """The labels, a repeated one with its number of occurrence (a source may bind a name again).
+
+    A bare number is written ``%3``, which no name of a program looks like.
+    """
     seen: dict[str, int] = {}
     unique = []
     for label in labels:
+        label = f"%{label}" if label.isdecimal() else label
         seen[label] = seen.get(label, 0) + 1
         unique.append(label if seen[label] == 1 else f"{label}#{seen[label]}")
     return unique

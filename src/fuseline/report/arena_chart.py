@@ -91,7 +91,12 @@ def arena_chart(result: PlanResult, lang: str) -> Any:
     rows = rectangles(result)
     first, last = _time_range(result)
     top = max(result.peak_bytes, result.lower_bound_bytes, 1) * 1.03
-    x = alt.X("lower:Q", title=text("planner.chart.time", lang), scale=alt.Scale(domain=[first, last], nice=False))
+    x = alt.X(
+        "lower:Q",
+        title=text("planner.chart.time", lang),
+        scale=alt.Scale(domain=[first, last], nice=False),
+        axis=alt.Axis(format=",d", tickMinStep=1),
+    )
     y = alt.Y(
         "low:Q",
         title=text("planner.chart.offset", lang),

@@ -333,10 +333,36 @@ def _memory(e: Explanation, language: str) -> Section:
     blocks: list[Block] = [_plans(e, language)]
     if m.assignment:
         blocks.append(_assignment(e, m.assignment, "assignment", language))
-        if m.best_order_bytes < m.planned_bytes:
-            blocks.append(_assignment(e, m.best_order, "best_assignment", language))
+        blocks.append(_arena(e, language))
     blocks.append(_remarks(memory_remarks(e), language))
     return Section(text("explain.section.memory", language), tuple(blocks))
+
+
+def _arena(e: Explanation, language: str) -> Table:
+    """Order, offset and lifetime of each value in one arena."""
+    columns = (
+        Column(_label("memory.step", language), numeric=True, tone="faint"),
+        Column(_label("memory.value", language), flexible=True, tone="strong"),
+        Column(_label("memory.offset", language), numeric=True, tone="strong"),
+        Column(_label("memory.over", language)),
+        Column(_label("memory.lower", language), numeric=True),
+        Column(_label("memory.upper", language), numeric=True),
+        Column(_label("memory.size", language), numeric=True),
+    )
+    head, hidden, tail = head_and_tail(e.memory.arena, HEAD_ROWS, TAIL_ROWS)
+    rows: list[Row] = []
+    for part in (head, tail):
+        for r in part:
+            over = "" if r.in_place_of is None else shown_name(e.graph, r.in_place_of)
+            name, size = shown_name(e.graph, r.number), format_bytes(r.size_bytes)
+            rows.append(Cells((str(r.step), name, number(r.offset), over, str(r.lower), str(r.upper), size)))
+        if part is head and hidden:
+            rows.append(Gap(text("explain.gap.values", language, count=number(hidden))))
+    found = e.memory.joint.arena
+    proof = "arena_optimal" if found.optimal else "arena_gap"
+    facts = {"gap": format_percent(found.gap, 2)} if not found.optimal else {}
+    title = text("explain.memory.arena", language, proof=text(f"explain.memory.{proof}", language, **facts))
+    return Table(columns, tuple(rows), title)
 
 
 def _plans(e: Explanation, language: str) -> Table:
@@ -351,6 +377,7 @@ def _plans(e: Explanation, language: str) -> Table:
         "naive": (m.naive_buffers, m.naive_bytes, ""),
         "planned": (m.planned_buffers, m.planned_bytes, number(m.most_alive)),
         "best_order": (m.best_order_buffers, m.best_order_bytes, number(m.most_alive_best_order)),
+        "in_arena": (1, m.joint.arena.peak_bytes, ""),
     }
     rows = [
         Cells((_label(f"memory.{key}", language), number(buffers), format_bytes(size), alive))

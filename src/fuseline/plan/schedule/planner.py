@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuseline.plan.schedule.beam import beam_order
@@ -16,6 +16,8 @@ _EXACT_OPERATIONS = 2_000
 _EXACT_STATES = 30_000
 _BEAM_OPERATIONS = 3_000
 _BEAM_WIDTHS = (8, 64)
+_BOUNDED_STATES = 4_000
+_BOUNDED_BEAM = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,16 @@ def order_for_least_memory(
     problem: ScheduleProblem,
     *,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
-    exact_states: int = _EXACT_STATES,
-    beam_widths: Sequence[int] = _BEAM_WIDTHS,
+    bounded: bool = False,
 ) -> Schedule:
     """The best order found: greedy orders, then exact search where the graph is narrow enough, else beam search.
 
     Program order wins ties, so that nothing moves without a gain. Deterministic unless the time limit stops the beam;
-    ``exact_states`` and ``beam_widths`` bound the work of the two searches without a clock.
+    with ``bounded`` the work of both searches is limited instead of their time.
     """
-    deadline = time.perf_counter() + time_limit_s
+    deadline = math.inf if bounded else time.perf_counter() + time_limit_s
+    exact_states = _BOUNDED_STATES if bounded else _EXACT_STATES
+    beam_operations, beam_widths = (_BOUNDED_BEAM, _BEAM_WIDTHS[:1]) if bounded else (_BEAM_OPERATIONS, _BEAM_WIDTHS)
     bound = footprint_bound(problem)
     best: list[int] = []
     best_peak, method = 1 << 62, ""
@@ -68,7 +71,7 @@ def order_for_least_memory(
             take("exact over downsets", order)
         if complete:
             bound = best_peak
-    if best_peak > bound and problem.operation_count <= _BEAM_OPERATIONS:
+    if best_peak > bound and problem.operation_count <= beam_operations:
         for width in beam_widths:
             order = beam_order(problem, width, deadline)
             if order is None:

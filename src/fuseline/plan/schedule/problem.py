@@ -8,6 +8,7 @@ there (*in place*) counts once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 from fuseline.errors import PlanError
@@ -100,6 +101,13 @@ class ScheduleProblem:
             left = sorted(set(range(self.operation_count)) - set(order))
             raise PlanError(f"the graph has a cycle through {', '.join(map(self.name, left[:5]))}")
 
+    def without_reuse(self) -> ScheduleProblem:
+        """The same problem where every result gets bytes of its own."""
+        other = copy(self)
+        object.__setattr__(other, "in_place", ())
+        object.__setattr__(other, "reuses", [[] for _ in range(self.operation_count)])
+        return other
+
     def name(self, operation: int) -> str:
         """The name of an operation in messages."""
         return self.names[operation] if operation < len(self.names) else f"operation {operation}"
@@ -140,34 +148,46 @@ class Meter:
     """The memory of a partial schedule: ``live_bytes`` now, ``peak_bytes`` so far."""
 
     def __init__(self, problem: ScheduleProblem) -> None:
-        self._problem = problem
-        self._left = [len(dict.fromkeys(v.readers)) for v in problem.values]
-        self._extra = problem.workspace_bytes or (0,) * problem.operation_count
-        self.live_bytes = sum(v.size_bytes for v in problem.values if v.producer < 0 and (v.kept or v.readers))
+        values = problem.values
+        self._reads, self._reuses = problem.reads, problem.reuses
+        self._left = [len(dict.fromkeys(v.readers)) for v in values]
+        self._size = [v.size_bytes for v in values]
+        self._freed = [0 if v.kept else v.size_bytes for v in values]
+        # What an operation adds while it runs, and what is left of that after it, but for operands.
+        self._during = [sum([self._size[v] for v in made]) for made in problem.makes]
+        left = self._left
+        self._stays = [sum([self._size[v] for v in made if left[v] or values[v].kept]) for made in problem.makes]
+        for u, extra in enumerate(problem.workspace_bytes):
+            self._during[u] += extra
+        self.live_bytes = sum(v.size_bytes for v in values if v.producer < 0 and (v.kept or v.readers))
         self.peak_bytes = self.live_bytes
 
     def effect(self, u: int) -> tuple[int, int]:
         """What running ``u`` now would add: (while it runs, after it)."""
-        p, left = self._problem, self._left
-        made = sum(p.values[v].size_bytes for v in p.makes[u])
-        dying = {v for v in p.reads[u] if left[v] == 1 and not p.values[v].kept}
-        freed = sum(p.values[v].size_bytes for v in dying)
-        unread = sum(p.values[v].size_bytes for v in p.makes[u] if left[v] == 0 and not p.values[v].kept)
+        left, freed = self._left, self._freed
+        after = self._stays[u]
+        for v in self._reads[u]:
+            if left[v] == 1:
+                after -= freed[v]
+        reuses = self._reuses[u]
+        return self._during[u] - (self._shared(reuses) if reuses else 0), after
+
+    def _shared(self, reuses: list[tuple[int, int]]) -> int:
         shared = 0
-        if p.reuses[u]:
-            taken: set[int] = set()
-            for result, operand in p.reuses[u]:
-                if operand in dying and operand not in taken and result not in taken:
-                    taken |= {operand, result}
-                    shared += min(p.values[result].size_bytes, p.values[operand].size_bytes)
-        return made - shared + self._extra[u], made - freed - unread
+        taken: set[tuple[str, int]] = set()
+        for result, operand in reuses:
+            pair = {("result", result), ("operand", operand)}
+            if self._left[operand] == 1 and self._freed[operand] and not pair & taken:
+                taken |= pair
+                shared += min(self._size[result], self._size[operand])
+        return shared
 
     def run(self, u: int) -> None:
         """Run ``u``."""
         during, after = self.effect(u)
         self.peak_bytes = max(self.peak_bytes, self.live_bytes + during)
         self.live_bytes += after
-        for v in self._problem.reads[u]:
+        for v in self._reads[u]:
             self._left[v] -= 1
 
 
@@ -177,15 +197,20 @@ def peak_of(problem: ScheduleProblem, order: Sequence[int]) -> int:
     Raises:
         PlanError: ``order`` is not a schedule: an operation twice, missing, or before one it needs.
     """
-    seen = [False] * problem.operation_count
-    meter = Meter(problem)
-    for u in order:
-        if seen[u] or not all(seen[b] for b in problem.before[u]):
-            raise PlanError(f"not a schedule: {problem.name(u)} runs twice or before an operation that it needs")
-        seen[u] = True
-        meter.run(u)
+    position = [-1] * problem.operation_count
+    for t, u in enumerate(order):
+        if not 0 <= u < len(position) or position[u] >= 0:
+            raise PlanError(f"not a schedule: operation {u} runs twice or does not exist")
+        position[u] = t
     if len(order) != problem.operation_count:
         raise PlanError(f"not a schedule: {len(order)} of {problem.operation_count} operations")
+    for u, t in enumerate(position):
+        for b in problem.before[u]:
+            if position[b] > t:
+                raise PlanError(f"not a schedule: {problem.name(u)} runs before {problem.name(b)}, which it needs")
+    meter = Meter(problem)
+    for u in order:
+        meter.run(u)
     return meter.peak_bytes
 
 
