@@ -1,7 +1,11 @@
-"""Work behind a branch: what only the rare operand of a `where` needs is computed only where some lane takes it.
+"""The order of instructions, and work behind a branch: what only the rare operand of a `where` needs is computed only
+where some lane takes it.
 
 A `where` with the attribute `rare` promises that its first choice is seldom taken, as the reduction of huge arguments
 of a sine. The mark changes no bits, so other back ends ignore it. Marked choices under one condition share one branch.
+
+Operands come just before their use, and the one that needs more registers first (Sethi and Ullman 1970), so that few
+values wait for each other.
 """
 
 from __future__ import annotations
@@ -23,19 +27,17 @@ class RareWork:
 
 
 def schedule(graph: Graph) -> list[Node | RareWork]:
-    """The instructions, operands first, with marked choices gathered; in program order where nothing is marked."""
+    """The instructions, operands first, with marked choices gathered where that leaves an order."""
     marked: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         if node.op == "where" and node.attr("rare", False):
             marked.setdefault(node.args[0], []).append(node)
-    if not marked:
-        return list(graph.nodes)
-    unit: dict[Node, Node | RareWork] = {node: node for node in graph.nodes}
+    alone: dict[Node, Node | RareWork] = {node: node for node in graph.nodes}
+    unit = dict(alone)
     for choices in marked.values():
         work = RareWork(tuple(choices), _exclusive(graph, choices))
         unit.update(dict.fromkeys((*work.choices, *work.instructions), work))
-    ordered = _order(graph, unit)
-    return ordered if ordered is not None else list(graph.nodes)
+    return _order(graph, unit) or _order(graph, alone) or []
 
 
 def _exclusive(graph: Graph, choices: list[Node]) -> tuple[Node, ...]:
@@ -57,9 +59,10 @@ def _exclusive(graph: Graph, choices: list[Node]) -> tuple[Node, ...]:
 
 def _order(graph: Graph, unit: dict[Node, Node | RareWork]) -> list[Node | RareWork] | None:
     """Units with their operands first; None where gathering made one depend on itself."""
+    registers = _registers(graph)
     order: list[Node | RareWork] = []
     state: dict[int, bool] = {}  # of a unit, by identity: False while its operands are visited, True when it is placed
-    stack = [(unit[node], False) for node in reversed(graph.nodes)]
+    stack = [(unit[node], False) for node in reversed(graph.output_nodes) if node in unit]
     while stack:
         item, ready = stack.pop()
         if ready:
@@ -68,16 +71,29 @@ def _order(graph: Graph, unit: dict[Node, Node | RareWork]) -> list[Node | RareW
         elif id(item) not in state:
             state[id(item)] = False
             stack.append((item, True))
-            for needed in _needed(item, unit):
+            for needed in _needed(item, unit, registers):
                 if state.get(id(needed)) is False:
                     return None
                 stack.append((needed, False))
     return order
 
 
-def _needed(item: Node | RareWork, unit: dict[Node, Node | RareWork]) -> list[Node | RareWork]:
+def _registers(graph: Graph) -> dict[Node, int]:
+    """How many registers each value's computation would need if it shared nothing."""
+    registers: dict[Node, int] = {}
+    for node in graph.nodes:
+        operands = sorted((registers[a] for a in set(node.args) if a in registers), reverse=True)
+        registers[node] = max((count + waiting for waiting, count in enumerate(operands)), default=1)
+    return registers
+
+
+def _needed(
+    item: Node | RareWork, unit: dict[Node, Node | RareWork], registers: dict[Node, int]
+) -> list[Node | RareWork]:
+    """The units of the operands, the most demanding one last, which is where the stack takes it first."""
     members = (*item.instructions, *item.choices) if isinstance(item, RareWork) else (item,)
-    needed = dict.fromkeys(unit[a] for m in members for a in m.args if a in unit)
+    operands = dict.fromkeys(a for m in members for a in reversed(m.args) if a in unit)
+    needed = dict.fromkeys(unit[a] for a in sorted(operands, key=registers.__getitem__))
     needed.pop(item, None)
     return list(needed)
 
