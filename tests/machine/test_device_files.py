@@ -1,6 +1,7 @@
 """Device files are read strictly: every mistake names the file, the place and what is allowed."""
 
 import os
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -166,3 +167,30 @@ def test_a_user_name_cannot_take_over_a_packaged_machine(tmp_path):
         database([path])
     path.write_text(f'format = 1\n[[device]]\nname = "h100-sxm"\naliases = ["h100"]\n{body}')
     assert database([path]).get("h100").main_memory.bandwidth.value == 1e12
+
+
+@pytest.mark.parametrize(
+    ("second", "complaint"),
+    [
+        ('name = "x1"', "'x1' is used twice"),
+        ('name = "X-1"', "'X-1' is used twice, by x1 and X-1"),
+        ('name = "x2"\naliases = ["nvidia x1"]', "'nvidia x1' is used twice, by x1 and x2"),
+        ('name = ""', "one line of text"),
+        ('name = " "', "one line of text"),
+        ('name = "x\\u001b[31m"', "control characters"),
+        ('name = "x2"\ntitle = "x\\u001b[31m"', "x2.title: a text must not hold control characters"),
+        ('name = "x2"\n[device.pipes."a\\u0007"]', "x2.pipes: a text must not hold control characters"),
+    ],
+)
+def test_a_name_is_one_machines_and_can_be_typed(tmp_path, second, complaint):
+    path = tmp_path / "d.toml"
+    path.write_text(f'format = 1\n[[device]]\nname = "x1"\n[[device]]\n{second}\n')
+    with pytest.raises(DataFileError, match=re.escape(complaint)):
+        device("x1", [path])
+
+
+def test_a_device_file_may_start_with_a_byte_order_mark_and_end_lines_as_windows_does(tmp_path):
+    path = tmp_path / "d.toml"
+    text = 'format = 1\n[[device]]\nname = "x1"\n[device.memories.hbm]\nbandwidth = "1 TB/s"\n'
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert device("x1", [path]).main_memory.bandwidth.value == 1e12

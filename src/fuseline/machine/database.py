@@ -123,12 +123,14 @@ def database(device_files: Iterable[str | Path] = ()) -> Database:
 
 
 def _checked(devices: list[Device], path: str) -> list[Device]:
-    """``devices`` of one file, refused where two of them share a name."""
-    seen: set[str] = set()
+    """``devices`` of one file, refused where two of them share a name, however it is spelt."""
+    owners: dict[str, Device] = {}
     for device in devices:
-        if device.name in seen:
-            raise DataFileError(f"{path}: the name {device.name!r} is used twice")
-        seen.add(device.name)
+        for name in (device.name, device.title, *device.aliases):
+            other = owners.setdefault(normalized(name), device)
+            if other is not device:
+                between = "" if other.name == device.name else f", by {other.name} and {device.name}"
+                raise DataFileError(f"{path}: the name {name!r} is used twice{between}")
     return devices
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fuseline.errors import DataFileError, FuselineError, nearest
+from fuseline.errors import DataFileError, FuselineError, nearest, printable
 from fuseline.machine.device import Device, Link, Memory, Peak, Pipe
 from fuseline.machine.dtypes import canonical_dtype, rate_unit
 from fuseline.units import Quantity, Source, SourceKind, parse_bytes, parse_rate, parse_time_s
@@ -79,7 +79,7 @@ def load_device_file(path: str | Path) -> list[Device]:
     if len(data) > MAX_FILE_BYTES:
         raise DataFileError(f"{name}: larger than {MAX_FILE_BYTES // 2**20} MiB")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFileError(f"{name}: not UTF-8 text") from error
     return parse_device_text(text, name)
@@ -110,6 +110,8 @@ def parse_device_text(text: str, path: str = "<device file>", origin: str | None
 def _device(entry: Any, start: _Context, origin: str | None) -> Device:
     table = _table(entry, start)
     name = _text(table.get("name"), start.at("name"))
+    if not name.strip() or "\n" in name:
+        raise start.at("name").error(f"a name is one line of text, found {name!r}")
     bare = replace(start, where=name, machine=name, default=Source(SourceKind.DATASHEET, machine=name))
     _only(table, _DEVICE_KEYS, bare)
     context = replace(bare, default=_source(table, bare))
@@ -231,7 +233,7 @@ def _source(table: Mapping[str, Any], context: _Context) -> Source:
 
 def _tables(table: Mapping[str, Any], key: str, context: _Context) -> list[tuple[str, Mapping[str, Any]]]:
     group = _table(table.get(key, {}), context.at(key))
-    return [(name, _table(inner, context.at(f"{key}.{name}"))) for name, inner in group.items()]
+    return [(_text(name, context.at(key)), _table(inner, context.at(f"{key}.{name}"))) for name, inner in group.items()]
 
 
 def _table(value: Any, context: _Context) -> dict[str, Any]:
@@ -244,6 +246,8 @@ def _text(value: Any, context: _Context) -> str:
     if not isinstance(value, str):
         found = "nothing" if value is None else f"{type(value).__name__} {value!r}"
         raise context.error(f"a text is needed, found {found}; figures are written with their unit, in quotes")
+    if printable(value, keep="\n\t") != value:
+        raise context.error(f"a text must not hold control characters, found {value!r}")
     return value
 
 
