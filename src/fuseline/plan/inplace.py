@@ -31,7 +31,8 @@ class StoredValue:
     """A value as storage. ``size_bytes`` is elements × whole bytes an element (packed types by their own rule).
 
     ``view_of`` names the value whose bytes it shares (reshape, transpose, slice, any operation without a copy).
-    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes.
+    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes. What is made
+    ``outside`` lies in memory of its operation's own: not in the arena, and nothing overwrites it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class StoredValue:
     output: bool = False
     caller_buffer: Hashable = None
     alignment: int = 1
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,8 @@ class StorageGraph:
                 if origin is Origin.INPUT
                 else f"{operand.name} is constant"
             )
+        if self.values[root].outside or result.outside:
+            return f"{operand.name} or {result.name} lies outside the arena"
         if self.kept[root]:
             return f"an output lies in the storage of {operand.name}"
         if any(other in self.readers[root] for other in operation.concurrent):
@@ -275,7 +279,7 @@ class StorageGraph:
         lower: dict[int, int] = {}
         upper: dict[int, int] = {}
         alignment: dict[int, int] = {}
-        outside = {v for v, value in enumerate(self.values) if value.origin is not Origin.COMPUTED}
+        outside = {v for v, value in enumerate(self.values) if value.origin is not Origin.COMPUTED or value.outside}
         lifetimes = self.lifetimes(order)
         for v, owner in enumerate(self.owners(order, overwrites)):
             start, end = lifetimes[v]

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import keyword
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,6 @@ from ...ir.infer import signature
 from ...ir.node import Node, const_array
 from ...ops import OPERATIONS
 from ...passes.rewrite import rewrite
-from ...plan.buffers import BufferPlan, assign_buffers
 from ..composites import RULES
 from . import functions
 
@@ -34,21 +36,41 @@ _OWN = {"where": "select", "erf": "erf", "erfc": "erfc"}
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "min": "min", "any": "any", "all": "all"}
 
 
-RESERVED = frozenset({"np", "math", "bfloat16", "shape", *_OWN.values(), *keyword.kwlist})
+_MEMORY = ("arena", "stride", "stride_of", "allocate", "part", "cast")
+RESERVED = frozenset({"np", "math", "bfloat16", "shape", *_MEMORY, *_OWN.values(), *keyword.kwlist})
 """What the text calls something of its own, or cannot be a name in it."""
+
+
+class Writes(StrEnum):
+    """How a call can put its result into memory that it is given."""
+
+    NEVER = "never"
+    ELEMENTWISE = "elementwise"
+    """``out=``, reading each operand only where it writes."""
+    CONVERTING = "converting"
+    REDUCING = "reducing"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``target = function(*args, **options)``. An argument is a step's name or a NumPy scalar."""
+    """``target = function(*args, **options)``, an array of ``dtype``; ``shape`` is None where only the run tells."""
 
     target: str
     function: str
     """How the text calls it: ``np.add``, ``select``, ``astype``."""
     args: tuple[Any, ...]
+    """A step's or input's name, or a NumPy scalar."""
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] | None
     options: tuple[tuple[str, Any], ...] = ()
+    writes: Writes = Writes.NEVER
     out: str = ""
-    """The buffer that takes the result; empty for a fresh array."""
+    """The place that takes the result; empty for a fresh array."""
+
+    @property
+    def operands(self) -> list[str]:
+        """The names among the arguments."""
+        return [a.text for a in self.args if isinstance(a, Name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +80,54 @@ class Name:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Memory for results: the bytes of ``memory`` from ``start`` as an array; an array of its own without ``memory``.
+
+    ``shape`` is one of numbers, or of the names of inputs that are broadcast together; then ``start`` counts in strides
+    of the program.
+    """
+
+    name: str
+    memory: str
+    start: int
+    shape: tuple[int | str, ...]
+    dtype: np.dtype[Any]
+
+
 @dataclass(frozen=True)
 class NumpyProgram:
-    """Steps, the buffers they share (name, dtype), and what is returned (output name, step name)."""
+    """Steps, the places that take their results, and what is returned (output name, step name).
+
+    ``arena_size`` is that of the one block in which places lie that are no outputs: in bytes, or in strides where
+    shapes are known only at run time.
+    """
 
     inputs: tuple[str, ...]
-    buffers: tuple[tuple[str, np.dtype[Any]], ...]
     steps: tuple[Step, ...]
     returned: tuple[tuple[str, str], ...]
+    places: tuple[Place, ...] = ()
+    arena_size: int = 0
+
+    @property
+    def shapes(self) -> tuple[tuple[int | str, ...], ...]:
+        """The sets of inputs that shapes of places are made of; none where shapes are numbers."""
+        return tuple(dict.fromkeys(p.shape for p in self.places if any(isinstance(d, str) for d in p.shape)))
 
     def make_buffers(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """New buffers for inputs of these shapes; empty for a program that is not planned."""
-        if not self.buffers:
-            return {}
-        shape = np.broadcast_shapes(*(np.shape(arrays[name]) for name in self.inputs))
-        return {name: np.empty(shape, d) for name, d in self.buffers}
+        """New memory for inputs of these shapes, by place; empty for a program that is not planned."""
+        shapes = {names: np.broadcast_shapes(*(np.shape(arrays[str(n)]) for n in names)) for names in self.shapes}
+        largest = max((math.prod(shape) for shape in shapes.values()), default=0)
+        stride = functions.stride_of(largest) if shapes else 1
+        made: dict[str, Any] = {"arena": functions.allocate(self.arena_size * stride)}
+        for p in self.places:
+            shape = shapes.get(p.shape, p.shape)
+            if p.memory:
+                made[p.name] = functions.part(made[p.memory], p.start * stride, shape, p.dtype)
+            else:
+                made[p.name] = np.empty(shape, p.dtype)
+        del made["arena"]
+        return made
 
     def run(self, arrays: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The outputs by name. Broadcasting, strides and errors are NumPy's.
@@ -96,7 +151,7 @@ def _astype(x: Any, dtype: Any) -> Any:
 
 
 def _numpy_functions() -> dict[str, Callable[..., Any]]:
-    table: dict[str, Callable[..., Any]] = {"astype": _astype, "np.array": np.array}
+    table: dict[str, Callable[..., Any]] = {"astype": _astype, "np.array": np.array, "cast": functions.cast}
     for op in OPERATIONS:
         name = _DIFFERENT_NAMES.get(op, op)
         if op not in _OWN and hasattr(np, name):
@@ -109,22 +164,28 @@ _FUNCTIONS = _numpy_functions()
 
 
 def build_steps(graph: Graph, planned: bool = False, order: tuple[Node, ...] | None = None) -> NumpyProgram:
-    """The calls that compute ``graph``; ``planned`` gives their results the buffers of a greedy plan."""
+    """The calls that compute ``graph``; ``planned`` puts their results into one arena and into the outputs.
+
+    ``order`` is that of the instructions; without it a planned program runs in the order of least memory.
+    """
     ready = rewrite(graph, RULES)
-    return _Writer(ready, planned, order if ready.nodes == graph.nodes else None).program()
+    given = order if order is not None and ready.nodes == graph.nodes else None
+    program = _Writer(ready, given or ready.nodes).program()
+    if not planned:
+        return program
+    from .memory import plan_memory
+
+    return plan_memory(program, reorder=given is None)
 
 
 class _Writer:
-    def __init__(self, graph: Graph, planned: bool, order: tuple[Node, ...] | None) -> None:
+    def __init__(self, graph: Graph, order: tuple[Node, ...]) -> None:
         self.graph = graph
-        self.order = order or graph.nodes
-        self.plan: BufferPlan | None = _plan(graph, self.order) if planned else None
-        self.buffer_of = {a.value: a.buffer for a in self.plan.assignments} if self.plan else {}
+        self.order = order
         self.names: dict[Node, str] = {}
         self.used: set[str] = set()
         self.widened: dict[tuple[Node, str], str] = {}
         self.steps: list[Step] = []
-        self.reserved = RESERVED
 
     def program(self) -> NumpyProgram:
         for node in self.graph.inputs:
@@ -132,33 +193,42 @@ class _Writer:
         inputs = tuple(self.names[n] for n in self.graph.inputs)
         for node in self.graph.inputs:
             if node.dtype.is_storage_float:
-                self.names[node] = self.append(
-                    f"{self.names[node]}_f32", "astype", (Name(self.names[node]),), np.float32
-                )
+                self.names[node] = self.convert(f"{self.names[node]}_f32", Name(self.names[node]), np.float32, node)
         for node in self.order:
             self.instruction(node)
         returned = self.returned()
-        return NumpyProgram(inputs, self.buffers(), tuple(self.steps), returned)
-
-    def buffers(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
-        if self.plan is None:
-            return ()
-        dtypes = {a.buffer: a.value.dtype.computed.numpy for a in self.plan.assignments if _buffered(a.value)}
-        return tuple((f"buffer{b}", d) for b, d in sorted(dtypes.items()))
+        return NumpyProgram(inputs, tuple(self.steps), returned)
 
     def fresh(self, label: str) -> str:
         base = label if label.isidentifier() else f"t{label.replace('.', '_')}"
         name, n = base, 1
-        while name in self.used or name in self.reserved or name.removeprefix("buffer").isdecimal():
+        while name in self.used or name in RESERVED or _NUMBERED.fullmatch(name):
             name, n = f"{base}_{n}", n + 1
         self.used.add(name)
         return name
 
-    def append(self, label: str, function: str, args: tuple[Any, ...], dtype: Any = None, out: str = "") -> str:
-        options = (("dtype", np.dtype(dtype)),) if dtype is not None else ()
+    def append(
+        self,
+        label: str,
+        function: str,
+        args: tuple[Any, ...],
+        node: Node,
+        dtype: Any = None,
+        options: tuple[tuple[str, Any], ...] = (),
+        writes: Writes = Writes.NEVER,
+    ) -> str:
         target = self.fresh(label)
-        self.steps.append(Step(target, function, args, options, out))
+        kind = np.dtype(node.dtype.computed.numpy if dtype is None else dtype)
+        dims = node.tensor.shape
+        shape = None if dims is None else tuple(d for d in dims if isinstance(d, int))
+        known = None if shape is None or dims is None or len(shape) < len(dims) else shape
+        self.steps.append(Step(target, function, args, kind, known, options, writes))
         return target
+
+    def convert(self, label: str, arg: Any, dtype: Any, node: Node) -> str:
+        """A step that converts ``arg``, which has the shape of ``node``."""
+        options = (("dtype", np.dtype(dtype)),)
+        return self.append(label, "astype", (arg,), node, dtype, options, Writes.CONVERTING)
 
     def instruction(self, node: Node) -> None:
         row = OPERATIONS[node.op]
@@ -170,24 +240,26 @@ class _Writer:
         args = tuple(self.argument(a, d) for a, d in zip(node.args, wanted, strict=True))
         if row.index_rule == "reduction":
             options = (("axis", node.attr("axes")), ("keepdims", node.attr("keepdims", False)))
-            self.names[node] = self.fresh(label)
-            self.steps.append(Step(self.names[node], f"np.{_REDUCTIONS[node.op]}", args, options))
+            # NumPy adds up integers in its own dtype; only what has the result's dtype may go where it is told.
+            writes = Writes.REDUCING if wanted[0].computed is node.dtype.computed else Writes.NEVER
+            if not node.dtype.is_float and node.op in ("sum", "mean"):
+                writes = Writes.NEVER
+            function = f"np.{_REDUCTIONS[node.op]}"
+            self.names[node] = self.append(label, function, args, node, options=options, writes=writes)
             return
         if row.type_rule == "whole" and not node.dtype.is_float:
-            self.names[node] = self.append(label, "np.array", args)
+            self.names[node] = self.append(label, "np.array", args, node)
             return
         function = _OWN.get(node.op) or f"np.{_DIFFERENT_NAMES.get(node.op, node.op)}"
         if function not in _FUNCTIONS:
             raise UnsupportedError(f"the NumPy text has no {node.op}: it is written from programs before expansion")
-        out = f"buffer{self.buffer_of[node]}" if node in self.buffer_of and _buffered(node) else ""
-        self.names[node] = self.append(label, function, args, out=out)
+        writes = Writes.ELEMENTWISE if _writes_elementwise(node) else Writes.NEVER
+        self.names[node] = self.append(label, function, args, node, writes=writes)
 
     def cast(self, node: Node, label: str) -> str:
         operand = node.args[0]
-        name = self.append(label, "astype", (self.argument(operand, operand.dtype),), node.dtype.numpy)
-        if not node.dtype.is_storage_float:
-            return name
-        return self.append(f"{name}_f32", "astype", (Name(name),), np.float32)
+        name = self.convert(label, self.argument(operand, operand.dtype), node.dtype.numpy, node)
+        return self.convert(f"{name}_f32", Name(name), np.float32, node) if node.dtype.is_storage_float else name
 
     def argument(self, node: Node, wanted: DType) -> Any:
         """A value as an argument of a call that computes in ``wanted``."""
@@ -199,18 +271,22 @@ class _Writer:
             return Name(name)
         key = (node, wanted.computed.name)
         if key not in self.widened:
-            self.widened[key] = self.append(f"{name}_{wanted.computed}", "astype", (Name(name),), wanted.computed.numpy)
+            label = f"{name}_{wanted.computed}"
+            self.widened[key] = self.convert(label, Name(name), wanted.computed.numpy, node)
         return Name(self.widened[key])
 
     def returned(self) -> tuple[tuple[str, str], ...]:
         result, given = [], set()
         for output, node in self.graph.outputs:
             if node.op == "const":
-                name = self.append(output, "np.array", (const_array(node).astype(node.dtype.numpy)[()],))
+                value = const_array(node).astype(node.dtype.numpy)[()]
+                name = self.append(output, "np.array", (value,), node, node.dtype.numpy)
             elif node.dtype.is_storage_float:
-                name = self.append(output, "astype", (Name(self.names[node]),), node.dtype.numpy)
+                options = (("dtype", np.dtype(node.dtype.numpy)),)
+                args = (Name(self.names[node]),)
+                name = self.append(output, "astype", args, node, node.dtype.numpy, options)
             elif node.op == "input" or node in given:
-                name = self.append(output, "np.array", (Name(self.names[node]),))
+                name = self.append(output, "np.array", (Name(self.names[node]),), node)
             else:
                 name = self.names[node]
             given.add(node)
@@ -218,15 +294,12 @@ class _Writer:
         return tuple(result)
 
 
-def _buffered(node: Node) -> bool:
-    """Whether the call that computes this value can write into a buffer."""
+_NUMBERED = re.compile(r"(buffer|shape)\d+")
+
+
+def _writes_elementwise(node: Node) -> bool:
+    """Whether the call that computes this value can write it into memory that it is given."""
     row = OPERATIONS[node.op]
     if row.index_rule != "elementwise" or row.type_rule in ("cast", "bitcast", "lookup") or node.op in ("erf", "erfc"):
         return False
     return row.type_rule != "whole" or node.dtype.is_float
-
-
-def _plan(graph: Graph, order: tuple[Node, ...]) -> BufferPlan:
-    """Buffers of one element each stand for whole arrays; values share one only where their computed dtype is the
-    same."""
-    return assign_buffers(graph, lambda _: 1, order, class_of=lambda n: (n.dtype.computed, _buffered(n)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from .steps import RESERVED, Name, NumpyProgram, Step, build_steps
 def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order: tuple[Node, ...] | None = None) -> str:
     """A self-contained module with the function ``name``; with ``planned`` its calls share buffers through ``out=``."""
     program = build_steps(graph, planned, order)
-    own = [f for f in ("select", "erf", "erfc") if any(s.function == f for s in program.steps)]
-    imports = ["import math"] * any(f in ("erf", "erfc") for f in own) + ["import numpy as np"]
-    if any("bfloat16" in str(v) for s in program.steps for v in dict(s.options).values()):
+    own = _own_functions(program)
+    needs_math = any(f in ("erf", "erfc", "part") for f in own)
+    imports = ["import math"] * needs_math + ["import numpy as np"]
+    dtypes = [step.dtype for step in program.steps]
+    if any(d.name == "bfloat16" for d in dtypes):
         imports.append("from ml_dtypes import bfloat16")
     blocks = ["\n".join(imports)]
     blocks += [_source(getattr(functions, f)) for f in own]
@@ -26,20 +29,59 @@ def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order:
     return "\n\n\n".join(blocks) + "\n"
 
 
+def _own_functions(program: NumpyProgram) -> list[str]:
+    """The functions of ours that the text calls, in the order in which it defines them."""
+    called = {step.function for step in program.steps}
+    in_arena = any(p.memory == "arena" for p in program.places)
+    called |= {"allocate"} if in_arena else set()
+    called |= {"stride_of"} if in_arena and program.shapes else set()
+    called |= {"part"} if any(p.memory for p in program.places) else set()
+    return [f for f in ("select", "erf", "erfc", "cast", "stride_of", "allocate", "part") if f in called]
+
+
 def _source(function: Any) -> str:
     return (
-        inspect.getsource(function).replace(": Array", "").replace(" -> Array", "").replace(" = None", "=None").rstrip()
+        inspect.getsource(function)
+        .replace(": Array", "")
+        .replace(": int", "")
+        .replace(" -> Array", "")
+        .replace(" -> int", "")
+        .replace(" = None", "=None")
+        .rstrip()
     )
 
 
 def _function(program: NumpyProgram, name: str) -> str:
     lines = [f"def {name}({', '.join(program.inputs)}):"]
-    if program.buffers:
-        lines.append(f"    shape = np.broadcast_shapes({', '.join(f'np.shape({i})' for i in program.inputs)})")
-        lines += [f"    {buffer} = np.empty(shape, {_dtype(d)})" for buffer, d in program.buffers]
+    lines += [f"    {line}" for line in _memory(program)]
     lines += [f"    {_step(step)}" for step in program.steps]
     lines.append(f"    return {', '.join(target for _, target in program.returned)}")
     return "\n".join(lines)
+
+
+def _memory(program: NumpyProgram) -> Iterator[str]:
+    """The arena, and the places in it and in the outputs."""
+    shapes = {names: f"shape{k}" for k, names in enumerate(program.shapes)}
+    for names, shape in shapes.items():
+        yield f"{shape} = np.broadcast_shapes({', '.join(f'np.shape({i})' for i in names)})"
+    in_arena = any(p.memory == "arena" for p in program.places)
+    if in_arena and shapes:
+        counts = ", ".join(f"math.prod({shape})" for shape in shapes.values())
+        yield f"stride = stride_of({counts if len(shapes) == 1 else f'max({counts})'})"
+    if in_arena:
+        yield f"arena = allocate({_strides(program.arena_size, bool(shapes))})"
+    for p in program.places:
+        shape = shapes.get(p.shape) or repr(p.shape)
+        if p.memory:
+            yield f"{p.name} = part({p.memory}, {_strides(p.start, bool(shapes))}, {shape}, {_dtype(p.dtype)})"
+        else:
+            yield f"{p.name} = np.empty({shape}, {_dtype(p.dtype)})"
+
+
+def _strides(count: int, symbolic: bool) -> str:
+    if not symbolic or count == 0:
+        return str(count)
+    return "stride" if count == 1 else f"{count} * stride"
 
 
 def _step(step: Step) -> str:
