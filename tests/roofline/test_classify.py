@@ -343,3 +343,69 @@ def test_a_time_near_an_assumed_floor_says_that_the_floor_is_assumed():
 def test_a_pipe_that_the_machine_lacks_is_also_an_error_of_the_answer():
     found = fl.classify(tflops=861, gbps=186, dtype="fp8", pipes={"warp": "6 TB/s"})
     assert found.rows[0].bound == "compute" and "no pipe 'warp'" in found.errors[0].message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"m": 1, "dtype": 3},
+        {"m": 1, "device": 3},
+        {"m": 1, "name": 3},
+        {"m": 1, "operation": None},
+        {"m": 1, "operation": 3},
+        {"m": 1, "sizes": [1]},
+        {"m": 1, "sizes": {"scales": ["a"]}},
+        {"m": 1, "latency_us": 3, "latency_s": 3},
+        {"m": 1, "device_files": 3},
+        {"m": 1, "device_files": [3]},
+        {"cost": 3},
+        {"rows": [1]},
+        {"csv": 3},
+        {"tflops": 1, "gbps": 1, "rule": object()},
+        {"tflops": 1, "gbps": 1, "pipes": ["fix"]},
+        {"tflops": 1, "gbps": 1, "pipes": {"fix": None}},
+        {"tflops": 1, "gbps": 1, "pipes": {"fix": 6}},
+        {"tflops": 1, "gbps": 1, "pipes": {"fix": "6 GHz"}},
+        {"tflops": 1, "gbps": 1, "pipes": {"compute": "3 TFLOPS"}},
+        {"tflops": 1, "gbps": 1, "measured_on": fl.device("h100")},
+    ],
+    ids=str,
+)
+def test_arguments_of_another_kind_are_refused_in_words(arguments):
+    with pytest.raises(FuselineError):
+        fl.classify(**arguments)
+
+
+def test_devices_are_asked_for_by_name_and_files_by_path():
+    for call in (lambda: fl.device(3), lambda: fl.device(None), lambda: fl.device("h100", 3), lambda: fl.devices(3)):
+        with pytest.raises(FuselineError):
+            call()
+    with pytest.raises(FuselineError) as refused:
+        fl.device("x" * 100_000)
+    assert len(str(refused.value)) < 300
+    with pytest.raises(FuselineError, match=r"^none\.toml: cannot be read"):
+        fl.device("h100", "none.toml")
+
+
+def test_numpy_formats_are_formats_and_an_array_of_one_size_stays_an_array():
+    assert fl.classify(m=8, dtype=np.float32, device="h100").to_dict()["rows"][0]["dtype"] == "f32"
+    shape = fl.classify(m=np.array([4096])).shapes[0]
+    assert shape.analysis.bounds.shape == (1,) and shape.estimate is None and shape.analysis.bound == "compute"
+
+
+def test_a_rate_given_twice_is_named_and_only_the_first_is_used():
+    found = fl.classify(tflops=861, gbps=186, dtype="fp8", pipes={"hbm": "3 TB/s"})
+    assert found.rows[0].ratio("memory") == pytest.approx(186 / 3500) and "given twice" in found.errors[0].message
+
+
+def test_a_recomputed_vector_rate_is_marked_as_recomputed():
+    row = fl.classify(operation="softmax", sizes={"rows": 4096, "columns": 8192}, latency_us=100, device="h100").rows[0]
+    assert {pipe.pipe: pipe.derived for pipe in row.pipes} == {"vector": True, "hbm": True}
+
+
+def test_a_product_that_the_matrix_pipe_does_not_do_is_laid_against_the_vector_pipe_and_says_so():
+    shape = fl.classify(m=4096, n=4096, k=4096, dtype="f32", device="h100").shapes[0].analysis
+    assert shape.pipes[0].pipe == "vector" and shape.pipes[0].peak.value == pytest.approx(66.9e12)
+    assert "not-on-matrix-pipe" in [note.code for note in shape.notes]
+    with pytest.raises(UnsupportedError, match="does not do fp4"):
+        fl.classify(m=4096, dtype="fp4", device="h100")

@@ -197,3 +197,9 @@ def test_many_rows_of_one_machine_get_what_each_gets_alone(tmp_path):
     for line, row in zip(lines, together, strict=True):
         alone = classify(csv=written(tmp_path, f"{HEADER}\n{line}\n")).rows[0]
         assert alone.to_dict() | {"source": ""} == row.to_dict() | {"source": ""}
+
+
+def test_two_columns_for_one_rate_make_a_bad_row(tmp_path):
+    path = written(tmp_path, "name,device,dtype,tflops,tops,gbps,hbm_gbps\na,h100,fp8,5,6,7,\nb,h100,fp8,5,,7,8\n")
+    found = classify(csv=path)
+    assert {error.name: "given twice" in error.message for error in found.errors} == {"a": True, "b": True}

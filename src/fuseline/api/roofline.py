@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from fuseline.cost.shapes import OPERATIONS, ShapeCost, operation_name, shape_co
 from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError, UnknownNameError
 from fuseline.ir.garbage import collection_paused
 from fuseline.machine import Device, rate_unit
-from fuseline.roofline.arguments import check_kind, check_sources, one_number
+from fuseline.roofline.arguments import check_kind, check_sources, check_types, dtype_name, one_number, paths
 from fuseline.roofline.classify import Options, RowResult, classify_row
 from fuseline.roofline.efficiency import Estimate, estimate
+from fuseline.roofline.lookup import Lookup
 from fuseline.roofline.row_files import RowError, read_rows
 from fuseline.roofline.rows import GIVEN, GIVEN_NAMES, MEMORY, Row, latency_from_us, positive, rate_of, with_achieved
 from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, chosen_rule, rule_named
@@ -44,12 +45,13 @@ def device(name: str, device_files: DeviceFiles = ()) -> Device:
 
     Raises ``UnknownNameError`` with the nearest names, ``DataFileError`` for a device file that breaks its format.
     """
-    return machine.device(name, device_files)
+    check_types(name=(name, str, "the name of a machine"))
+    return machine.device("" if name is None else name, paths(device_files))
 
 
 def devices(device_files: DeviceFiles = ()) -> tuple[Device, ...]:
     """All known machines, sorted by vendor and name."""
-    return machine.devices(device_files)
+    return machine.devices(paths(device_files))
 
 
 def probe(*, again: bool = False, quick: bool = False) -> Device:
@@ -193,26 +195,6 @@ class Classification:
         }
 
 
-@dataclass(slots=True)
-class _Lookup:
-    """Machines by the names that rows use, with why a name is not known."""
-
-    device_files: tuple[str | Path, ...] = ()
-    known: dict[str, Device] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-
-    def find(self, name: str) -> Device | None:
-        if not name or name in self.failed:
-            return None
-        if name not in self.known:
-            try:
-                self.known[name] = machine.device(name, self.device_files)
-            except UnknownNameError as error:
-                self.failed[name] = str(error)
-                return None
-        return self.known[name]
-
-
 def classify(
     *,
     m: Any = None,
@@ -253,6 +235,17 @@ def classify(
     Raises ``UnitError`` for rates that are not positive or absurd, ``UnknownNameError`` for unknown names,
     ``ProvenanceError`` where no ratio may be formed.
     """
+    check_types(
+        device=(device, (str, Device), "a name or a Device"),
+        operation=(operation, str, "a name as 'gemm'"),
+        sizes=(sizes, Mapping, "a mapping of names to sizes"),
+        pipes=(pipes, Mapping, "a mapping of pipes to rates"),
+        name=(name, str, "a text"),
+        measured_on=(measured_on, str, "the name of a machine"),
+        cost=(cost, ShapeCost, "a ShapeCost, as formula_cost gives"),
+        csv=(csv, (str, Path), "a path"),
+    )
+    dtype, operation = dtype_name(dtype), operation or ""
     chosen = rule_named(rule)
     check_kind(peaks)
     check_sources(
@@ -264,9 +257,11 @@ def classify(
         rates_given=(any(value is not None for value in (latency_us, latency_s, tflops, gbps, waves)) or bool(pipes)),
     )
     options = Options(chosen, peaks, allow_mixed)
-    lookup = _Lookup(tuple(device_files))
+    lookup = Lookup(paths(device_files))
     given = _resolve(device, lookup)
     size = dict(sizes or {}) | {key: value for key, value in (("m", m), ("n", n), ("k", k)) if value is not None}
+    if latency_us is not None and latency_s is not None:
+        raise UnitError("latency_us and latency_s are the same time twice: give one of them")
     if latency_us is not None:
         latency_s = latency_from_us(one_number("latency_us", latency_us))
     elif latency_s is not None:
@@ -276,7 +271,10 @@ def classify(
             found, errors = read_rows(csv, given.name if given else "", dtype or "")
             return _classify_rows(str(csv), found, errors, given, lookup, options)
     if rows is not None:
-        return _classify_rows("rows", list(rows), [], given, lookup, options)
+        rows = list(rows)
+        for row in rows:
+            check_types(rows=(row, Row, "Row objects"))
+        return _classify_rows("rows", rows, [], given, lookup, options)
     if table is not None:
         return _classify_rows(table, list(bundled_rows(table)), [], given, lookup, options)
     measured = any(value is not None for value in (latency_s, tflops, gbps)) or bool(pipes)
@@ -330,11 +328,11 @@ def formula_cost(
     return ShapeCost("formula", named, work, tuple(tensors), dtype)
 
 
-def _resolve(device: str | Device | None, lookup: _Lookup) -> Device | None:
+def _resolve(device: str | Device | None, lookup: Lookup) -> Device | None:
     return machine.device(device, lookup.device_files) if isinstance(device, str) else device
 
 
-def _overview(given: Device | None, lookup: _Lookup, options: Options) -> Classification:
+def _overview(given: Device | None, lookup: Lookup, options: Options) -> Classification:
     """The six rows of the course, with the byte audit of the whole tables that they are taken from."""
     found = _classify_rows("course", list(bundled_rows("course")), [], given, lookup, options)
     whole = _classify_rows("ascend", list(bundled_rows("ascend")), [], given, lookup, options)
@@ -363,7 +361,7 @@ def _default_dtype(operation: str) -> str:
 
 def _shape_result(name: str, cost: ShapeCost, target: Device, options: Options) -> ShapeResult:
     analysis = analyse(cost, target, options.peak_kind, options.allow_mixed)
-    single = analysis.bounds.size == 1
+    single = analysis.bounds.ndim == 0
     found = None
     if single:
         main = analysis.pipes[0].dtype if analysis.pipes else cost.dtype
@@ -423,11 +421,16 @@ def _given_rates(
     if gbps is not None:
         achieved[MEMORY] = rate_of(MEMORY, one_number("gbps", gbps), 1e9, "B/s", row)
     for pipe, rate in (pipes or {}).items():
+        if pipe in achieved:
+            raise UnitError(f"the rate of {pipe} is given twice")
         if isinstance(rate, Quantity):
             achieved[pipe] = rate
-        else:
-            value, unit = parse_rate(rate)
-            achieved[pipe] = rate_of(pipe, value, 1.0, unit, row)
+            continue
+        check_types(pipes=(rate, str, f"rates as text with a unit ({pipe})"))
+        value, unit = parse_rate("" if rate is None else rate)
+        if unit == "Hz":
+            raise UnitError(f"the rate of {pipe} must be in B/s, FLOPS or OPS, not {rate!r}")
+        achieved[pipe] = rate_of(pipe, value, 1.0, unit, row)
     return achieved
 
 
@@ -440,7 +443,7 @@ def _refuse_empty(result: RowResult) -> None:
 
 
 def _classify_rows(
-    name: str, rows: list[Row], errors: list[RowError], given: Device | None, lookup: _Lookup, options: Options
+    name: str, rows: list[Row], errors: list[RowError], given: Device | None, lookup: Lookup, options: Options
 ) -> Classification:
     """Classifies many rows; a row whose machine is named but unknown becomes an error of its own."""
     kept: list[Row] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -144,10 +144,9 @@ def vector_dtype(dtype: str) -> str:
     return dtype if dtype in INTEGERS or BITS[dtype] >= 32 else "f32"
 
 
-@lru_cache(maxsize=1024)
 def _scales(types: OperandTypes, layout: str) -> tuple[float, float]:
     """Bytes of scales an element of both operands: none for formats that come without."""
-    if layout not in SCALE_LAYOUTS:
+    if not isinstance(layout, str) or layout not in SCALE_LAYOUTS:
         raise UnknownNameError(f"unknown layout of scales {layout!r}; use one of {', '.join(SCALE_LAYOUTS)}")
     left, right = (
         each if BITS[dtype] <= 8 and dtype not in INTEGERS else 0.0

@@ -59,7 +59,7 @@ class Database:
             return found
         if normalized(name) == HOST_NAME:
             raise UnknownNameError("this host has not been measured yet; run `fuseline device probe` first")
-        raise UnknownNameError(f"unknown device {name!r}; {self._advice(name)}")
+        raise UnknownNameError(f"unknown device {name!r:.80}; {self._advice(name[:80])}")
 
     def _advice(self, name: str) -> str:
         spellings = {known: device.name for device in self.devices for known in (device.name, *device.aliases)}

@@ -54,7 +54,7 @@ def points(found: Classification) -> list[dict[str, Any]]:
         )
     for shape in found.shapes:
         analysis = shape.analysis
-        if analysis.bounds.size != 1 or not analysis.pipes:
+        if analysis.bounds.ndim or not analysis.pipes:
             continue
         limit = float(analysis.bound_time_s)
         performance = float(analysis.pipes[0].work) / limit

@@ -287,7 +287,7 @@ def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
     found = shape.analysis
     title = text("roofline.title_shape", lang, name=shape.name, dtype=found.cost.dtype, device=found.device.name)
     say(console, title, style="bold")
-    if found.bounds.size != 1:
+    if found.bounds.ndim:
         say(console, _several(shape, lang))
         return
     layout = found.cost.scales

@@ -60,7 +60,7 @@ class RowResult:
 
         A figure that the machine lacks, or a row without one ratio.
         """
-        absent = [p.refused for p in self.pipes if any(o.code == "no-peak" for o in p.objections)]
+        absent = [p.refused for p in self.pipes if any(o.code in ("no-peak", "given-twice") for o in p.objections)]
         if self.pipes and all(p.ratio is None for p in self.pipes):
             absent = [p.refused for p in self.pipes if p.refused]
         return "; ".join(dict.fromkeys(absent))
@@ -143,7 +143,7 @@ def classify_row(
     latency, derived_latency = effective_latency_s(row, cost)
     achieved, derived = _with_derived(row, owner, cost, latency)
     against = denominators or Denominators(device, options.peak_kind, options.allow_mixed)
-    pipes = tuple(against.ratio(key, rate, row, key in derived) for key, rate in achieved.items())
+    pipes = against.ratios(achieved, row, derived)
     usable = None if derived_latency and _impossible(pipes) else latency
     at_home = device is not None and owner == device.name  # a launch floor says nothing about another machine
     reading = _reading(pipes, row, device if at_home else None, cost, usable)

@@ -5,6 +5,7 @@ What does not depend on the rate's value (the peak, its kind, the objections) is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fuseline.errors import FuselineError
@@ -15,6 +16,7 @@ from fuseline.roofline.rules import Note
 from fuseline.units import Quantity
 
 NO_MACHINE = Objection("no-device", "the row names no device")
+GIVEN_TWICE = Objection("given-twice", "the rate of this pipe is given twice")
 UNKNOWN_MACHINE = Objection("no-machine", "the source names no known machine")
 
 
@@ -70,6 +72,19 @@ class Denominators:
     allow_mixed: bool = False
     _found: dict[tuple[object, ...], _Denominator] = field(default_factory=dict)
     _missing: dict[tuple[str, ...], list[Note]] = field(default_factory=dict)
+
+    def ratios(self, achieved: Mapping[str, Quantity], row: Row, derived: frozenset[str]) -> tuple[PipeRatio, ...]:
+        """Every rate over its peak; of two names of one pipe (``memory`` and ``hbm``) the second gets no ratio.
+
+        ``derived`` holds the sides whose rates were recomputed.
+        """
+        found: dict[str, PipeRatio] = {}
+        twice: list[PipeRatio] = []
+        for key, rate in achieved.items():
+            one = self.ratio(key, rate, row, (COMPUTE if key == row.compute_key else key) in derived)
+            if found.setdefault(one.pipe, one) is not one:
+                twice.append(PipeRatio(one.pipe, "third", rate, one.peak, None, (GIVEN_TWICE,)))
+        return (*found.values(), *twice)
 
     def ratio(self, key: str, rate: Quantity, row: Row, derived: bool) -> PipeRatio:
         """``rate``, which ``row`` calls ``key``, over its peak, or why there is no ratio."""

@@ -101,7 +101,10 @@ class _Reader:
             group=cells[at("group", ABSENT)],
             given_cost=row_cost(operation, sizes, dtype, operands or spelled),
         )
-        achieved.update(self.rates(cells, row))
+        for key, rate in self.rates(cells, row):
+            if key in achieved:
+                raise UnitError(f"the rate of {key} is given twice")
+            achieved[key] = rate
         if not achieved and (row.latency_s is None or row.given_cost is None):
             raise UnitError("nothing to classify: give tflops and gbps, or a shape with latency_us")
         return row

@@ -193,6 +193,8 @@ RULES: dict[str, Rule] = {"book": BookRule(), "nsight": NsightRule()}
 def rule_named(name: str | Rule) -> Rule:
     """The rule ``name``, or a rule object as it is; raises ``UnknownNameError``."""
     if not isinstance(name, str):
+        if not callable(getattr(name, "judge", None)):
+            raise UnknownNameError(f"a rule is one of {', '.join(RULES)} or has judge(reading), not {name!r:.60}")
         return name
     if name not in RULES:
         raise UnknownNameError(f"unknown rule {name!r}; choose one of {', '.join(RULES)}")

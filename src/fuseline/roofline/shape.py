@@ -17,6 +17,7 @@ from fuseline.errors import FuselineError, ShapeError, UnknownNameError
 from fuseline.machine.device import Device, Memory, Pipe
 from fuseline.machine.dtypes import INTEGERS
 from fuseline.roofline.provenance import DENSE_OVER_SPARSE, predictor
+from fuseline.roofline.ratios import compute_pipe
 from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED, Note
 from fuseline.units import Quantity, SourceKind
 
@@ -148,7 +149,7 @@ def _pipe_times(
 
 
 def _pipe_for(name: str, dtype: str, device: Device, kind: str | None, notes: list[Note]) -> tuple[Pipe, Quantity, str]:
-    """The pipe for work that belongs on ``name``; machines without a matrix pipe do products on the vector pipe."""
+    """The pipe for work that belongs on ``name``; what the matrix pipe does not do may be done on the vector pipe."""
     pipe = device.find_pipe(name)
     used = dtype
     if pipe is None and name == "matrix":
@@ -157,6 +158,9 @@ def _pipe_for(name: str, dtype: str, device: Device, kind: str | None, notes: li
         notes.append(Note("no-matrix-pipe", {"device": device.name, "dtype": used}))
     if pipe is None:
         pipe = device.pipe(name)
+    if name == "matrix" and pipe.name == name and compute_pipe(device, dtype) != name:
+        pipe = device.pipe(compute_pipe(device, dtype))
+        notes.append(Note("not-on-matrix-pipe", {"device": device.name, "dtype": dtype, "pipe": pipe.name}))
     return pipe, pipe.find(used, kind=kind) or pipe.peak(used), used
 
 
