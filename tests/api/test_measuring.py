@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fuseline as fl
+from fuseline.errors import LimitError
 from fuseline.runtime.compiler import find_c_compiler
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
@@ -12,7 +13,7 @@ COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); ou
 
 @pytest.fixture(scope="module")
 def rows():
-    return fl.measure(COURSE, n=1 << 14, quick=True, thread_counts=(1, 2))
+    return fl.measure(COURSE, n=1 << 21, quick=True, thread_counts=(1, 2))
 
 
 def test_every_implementation_has_a_row(rows):
@@ -57,4 +58,44 @@ def test_reductions_and_declared_sizes_are_measured():
     assert all(r.max_abs_error is None or r.max_abs_error < 1e-4 for r in rows if r.median_s)
     softmax = "x: f32[T, D]; m = max(x, -1); e = exp(x - m); y = e/sum(e, -1)"
     rows = fl.measure(softmax, sizes={"T": 16, "D": 8}, quick=True, thread_counts=(1,))
-    assert [r.implementation for r in rows if r.median_s] == ["numpy", "numpy-planned"]
+    assert [r.implementation for r in rows if r.median_s] == ["numpy", "numpy-planned", "jit"]
+    assert all(r.fraction_of_limit is None for r in rows), "a copy that reduces is no copy"
+
+
+@pytest.mark.parametrize("text", ["sum(x)", "max(x, 0)", "sum(x, keepdims=True)", "any(x > 0)", "x/sum(x)"])
+def test_reduced_results_are_measured(text):
+    rows = fl.measure(text, n=4096, quick=True, thread_counts=(1,))
+    timed = {r.implementation: r for r in rows if r.median_s}
+    assert list(timed) == ["numpy", "numpy-planned", "jit"]
+    assert {r.n for r in rows} == {256}
+    assert all(r.max_abs_error < 1e-4 for r in timed.values())
+
+
+def test_arrays_of_a_few_bytes_have_no_copy_limit():
+    assert all(r.fraction_of_limit is None for r in fl.measure("x + 1", n=16, quick=True, thread_counts=(1,)))
+
+
+@pytest.mark.parametrize("text", ["b: f32[1]; x + b", "b: f32[256]; x*b", "b: f32[N]; x*b", "s: f32[]; x*s"])
+def test_declared_arrays_beside_others_are_read_within_their_bounds(text):
+    rows = fl.measure(text, n=4096, sizes={"N": 256} if "N" in text else {}, quick=True, thread_counts=(1, 2))
+    assert {r.implementation for r in rows if r.median_s} >= {"numpy", "numpy-planned", "jit"}
+    assert all(r.max_abs_error < 1e-6 for r in rows if r.median_s)
+
+
+def test_rows_are_named_by_the_dtype_of_the_arrays():
+    assert {r.dtype for r in fl.measure("x: i64[8]; x + 1", quick=True, thread_counts=(1,))} == {"i64"}
+    assert {r.dtype for r in fl.measure("y = 3", quick=True, thread_counts=(1,))} == {"i64"}
+
+
+def test_arrays_beyond_the_memory_are_refused():
+    with pytest.raises(LimitError, match="this machine has"):
+        fl.measure("x + 1", n=1 << 45)
+
+
+@pytest.mark.parametrize("command", ['"', "/nonexistent/compiler"])
+def test_a_wrong_cc_costs_the_c_rows_alone(monkeypatch, command):
+    monkeypatch.setenv("CC", command)
+    rows = fl.measure("y = x + 1", n=64, quick=True, thread_counts=(1,))
+    silent = [r for r in rows if r.median_s is None]
+    assert [r.implementation for r in silent] == ["c-libm", "c-own"]
+    assert all("CC" in r.note for r in silent)

@@ -249,3 +249,9 @@ def test_a_value_called_like_a_loop_index_does_not_stand_for_it(tmp_path):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     text = emit_program(g, "kernel")
     assert same_bits(run(build([text], tmp_path, STRICT), text, g, {"x": x})["out"], (x + 1) * 2 + x)
+
+
+@pytest.mark.parametrize("text", ["b: f32[1]; x + b", "b: f32[T]; x + b", "b: f32[2, 3]; x*2 + b"])
+def test_declared_shapes_beside_open_ones_are_refused(text):
+    with pytest.raises(UnsupportedError, match="the shape of every array, or of none"):
+        emit_program(optimize(graph(text)), "kernel")

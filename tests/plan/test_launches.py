@@ -90,3 +90,15 @@ def test_the_checker_catches_an_incomplete_border():
     first, second = unfused(g).launches
     with pytest.raises(VerifyError, match="reads"):
         check_plan(Plan(g, (first, Launch(second.nodes, (), second.writes))))
+
+
+@pytest.mark.parametrize(("text", "accesses"), [("a = x + 1; b = x + 1", 3), ("a = x; b = x", 3), ("a = 2; b = 2", 2)])
+def test_two_names_of_one_value_are_two_arrays(text, accesses):
+    for plan in (unfused(graph(text)), fused(graph(text))):
+        assert sum(len(launch.reads) + len(launch.writes) for launch in plan.launches) == accesses
+        check_plan(plan)
+
+
+def test_numbers_join_the_loops_of_open_shapes_and_reductions_do_not():
+    assert len(fused(graph("s: f32[]; a = s*2; out = x*a + y")).launches) == 1
+    assert len(fused(graph("out = x + sum(x)")).launches) == 2

@@ -97,8 +97,14 @@ def test_the_epilogue_saves_the_largest_input() -> None:
     assert str(found.values["after"]).replace("\u00a0", " ") == "117.5 MB"
 
 
+def test_a_reduction_is_no_epilogue() -> None:
+    assert "epilogue_next" in of(explain("silu(x)"))
+    assert "epilogue_next" not in of(explain(SOFTMAX))
+    assert "epilogue_next" not in of(explain("sum(x)"))
+
+
 def test_functions_are_weighed_against_the_bytes() -> None:
-    assert "functions_hide_behind_memory" in of(explain("silu(x)"))
+    assert "functions_hide_behind_memory" in of(explain("exp(x) + y + z"))
     assert "functions_outweigh_memory" in of(explain("sin(x)*cos(x)*tan(x)*exp(x)*log(x)*tanh(x)*erf(x)"))
     assert not any(k.startswith("functions") for k in of(explain(POLYNOMIAL)))
     assert not any(k.startswith("functions") for k in of(explain("i32(x) // i32(y)")))
@@ -116,6 +122,19 @@ def test_planning_and_order_are_credited_only_where_they_save() -> None:
     gelu = of(explain(GELU))
     assert {"reuse_saves", "order_saves", "as_few_as_alive", "planning_saves_no_traffic", "eager_and_compiled"} <= gelu
     assert "order_saves_nothing" in of(explain(POLYNOMIAL))
+
+
+def test_intermediates_that_fusion_keeps_are_not_called_gone() -> None:
+    e = explain("x: f32[T]; y: f32[D]; sum(x) + sum(y)", sizes={"T": 1000, "D": 1000})
+    assert e.traffic.fused.kernels == 3
+    assert "planning_saves_no_traffic" not in of(e)
+    assert "planning_saves_no_traffic_here" in of(e)
+
+
+def test_reuse_of_empty_arrays_is_reuse() -> None:
+    e = explain("x: f32[0, 5]; x*2 + 1")
+    assert (e.memory.naive_buffers, e.memory.planned_buffers) == (2, 1)
+    assert "reuse_saves" in of(e)
 
 
 def test_a_slow_libm_loop_is_explained_by_its_calls() -> None:
@@ -251,7 +270,7 @@ def cases() -> Iterator[list[Remark]]:
         "; ".join(f"y{i} = a{i}*b{i}" for i in range(16)),
     ):
         several = explain(program)
-        yield [*dataflow_remarks(several), *traffic_remarks(several)]
+        yield [*dataflow_remarks(several), *traffic_remarks(several), *memory_remarks(several)]
     for libm in (100, 240, 310):
         for own, planned in ((25, 150), (400, 239), (400, 60)):
             rows = [row("numpy", 240), row("numpy-planned", planned), row("c-libm", libm), row("c-own", own, share=0.9)]

@@ -46,6 +46,9 @@ def test_no_compiler_and_a_wrong_cc_name_the_fix(only: Path, monkeypatch: pytest
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(CompilerError, match=r"CC names 'no-such-compiler'.*correct CC or unset it"):
         compiler.find_c_compiler()
+    monkeypatch.setenv("CC", '"gcc -O2')
+    with pytest.raises(CompilerError, match=r"not a command .*correct CC or unset it"):
+        compiler.find_c_compiler()
 
 
 def test_a_failing_compiler_is_quoted(only: Path) -> None:

@@ -17,24 +17,30 @@ import numpy as np
 from ..codegen.c import CText, Functions, emit_program
 from ..codegen.numpy import NumpyProgram, build_steps
 from ..cost.ledger import Sizes, make_ledger
-from ..errors import CompilerError, FuselineError, UnsupportedError
+from ..errors import CompilerError, FuselineError, LimitError, UnsupportedError
 from ..ir.dtype import F64, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
 from ..ir.program import Program, input_types, specialise
 from ..ir.types import TensorType
+from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
 from ..plan.launch import fused, unfused
 from ..runtime import iterate, threads
 from ..runtime.compile import elementwise_loop
 from ..runtime.compiler import CCompiler, find_c_compiler
+from ..runtime.host import physical_memory_bytes
 from ..runtime.measure import Timing, copy_limit, interleaved, touched
+from ..runtime.staged import StagedProgram
+from ..units import format_bytes
 from .explanation import Measured
 from .program import Source, as_program
 
 DEFAULT_N = 1 << 24
 QUICK_FACTOR = 16
 _REFERENCE_CHUNK = 1 << 20
+_LEAST_COPY_BYTES = 1 << 20
+"""Below this a copy takes hardly longer than its call, so it is no limit."""
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str], None]
@@ -68,20 +74,24 @@ def measure(
     Args:
         source: formula text, function or program.
         n: elements of each array that the program does not declare; 16 times fewer with ``quick``.
-        dtype: dtype of those arrays, filled with seeded normals.
+        dtype: dtype of those arrays, filled with seeded normals; rows are named by the first array's.
         outputs: names to return.
         sizes: values of named sizes.
         thread_counts: by default one and as many as this process may use.
         quick: smaller arrays and fewer repetitions.
         progress: called with the name of each step.
 
-    A row that cannot run here has no times and says why.
+    A row that cannot run here has no times and says why. Raises `LimitError` for arrays that this machine cannot hold.
     """
     tell = progress or (lambda _: None)
     program = as_program(source, outputs)
     count = max(1, n // QUICK_FACTOR) if quick else n
     graph = optimize(specialise(program, input_types(program, dtype_of(dtype), (count,), sizes)))
+    _check_memory(graph)
     symbolic = optimize(specialise(program, input_types(program, dtype_of(dtype))))
+    shapes = {node.tensor.shape for node in symbolic.inputs}
+    if None in shapes and any(shapes):  # what is declared meets what is not at these very lengths
+        symbolic = graph
     counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
     bench = _Bench(graph, symbolic, {**(sizes or {}), "n": count})
     candidates = bench.candidates(counts, tell)
@@ -90,12 +100,23 @@ def measure(
     tell("timing")
     timings, limits = bench.time(candidates, counts, quick)
     first = timings.get(0)
-    name = dtype_of(dtype).name
+    name = (*graph.inputs, *graph.output_nodes)[0].dtype.name
     rows = []
     for index, candidate in enumerate(candidates):
         timing, limit = timings.get(index), limits.get(candidate.threads)
         rows.append(_row(candidate, bench, timing, limit, first, errors.get(index), bench.elements, name))
     return tuple(rows)
+
+
+def _check_memory(graph: Graph) -> None:
+    """Refuse what would have the machine swap or kill: NumPy keeps every value of the unfused program."""
+    needed = sum(int(Sizes({}).bytes_of(n)) for n in (*graph.inputs, *graph.nodes, *graph.output_nodes))
+    available = physical_memory_bytes()
+    if needed > available:
+        raise LimitError(
+            f"measuring needs {format_bytes(needed)} for arrays and intermediates, and this machine has "
+            f"{format_bytes(available)}; take fewer elements (--n)"
+        )
 
 
 def _row(
@@ -112,6 +133,8 @@ def _row(
         return Measured(candidate.implementation, candidate.threads, n, dtype, None, note=candidate.note)
     rate = candidate.bytes / timing.median_s
     limit_rate = bench.fused_bytes / limit.median_s if limit is not None else None
+    if bench.fused_bytes < _LEAST_COPY_BYTES:
+        limit_rate = None
     return Measured(
         implementation=candidate.implementation,
         threads=candidate.threads,
@@ -144,9 +167,14 @@ class _Bench:
         self.outputs = [np.zeros(_concrete(n.tensor), n.dtype.numpy) for n in graph.output_nodes]
 
     @property
+    def elementwise(self) -> bool:
+        """Whether every result has the shape that its operands broadcast to."""
+        return all(OPERATIONS[n.op].index_rule != "reduction" for n in self.graph.nodes)
+
+    @property
     def elements(self) -> int:
-        """Elements of the first result."""
-        return self.outputs[0].size
+        """Elements of the largest array."""
+        return max(a.size for a in (*self.inputs.values(), *self.outputs))
 
     def candidates(self, counts: Sequence[int], tell: Progress) -> list[Candidate]:
         found = [self.numpy("numpy", planned=False), self.numpy("numpy-planned", planned=True)]
@@ -170,11 +198,10 @@ class _Bench:
         return lambda: list(steps.run(self.inputs, given).values())
 
     def c_rows(self, implementation: str, functions: Functions, counts: Sequence[int]) -> list[Candidate]:
-        compiler = find_c_compiler()
-        if compiler is None:
-            note = "no C compiler found (CC, cc, gcc, clang)"
-            return [Candidate(implementation, counts[0], self.fused_bytes, None, note)]
         try:
+            compiler = find_c_compiler()
+            if compiler is None:
+                raise CompilerError("no C compiler found (CC, cc, gcc, clang)")
             text = emit_program(self.symbolic, "kernel", functions)
             function = CFunction(compiler, text, self)
         except (UnsupportedError, CompilerError) as error:
@@ -184,19 +211,27 @@ class _Bench:
 
     def jit_rows(self, counts: Sequence[int]) -> list[Candidate]:
         try:
-            loop = elementwise_loop(self.graph)
-            iterate.run(loop, list(self.inputs.values()), self.outputs)
+            kernel, moved_bytes = self.kernel()
+            kernel()
         except FuselineError as error:
             return [Candidate("jit", counts[0], self.fused_bytes, None, str(error))]
 
         def call(count: int) -> Callable[[], Sequence[Array]]:
             def run() -> Sequence[Array]:
                 with threads.limit(count):
-                    return iterate.run(loop, list(self.inputs.values()), self.outputs)
+                    return kernel()
 
             return run
 
-        return [Candidate("jit", c, self.fused_bytes, call(c)) for c in counts]
+        return [Candidate("jit", c, moved_bytes, call(c)) for c in counts]
+
+    def kernel(self) -> tuple[Callable[[], Sequence[Array]], int]:
+        """The compiled loop, or the stages of a program with reductions, and the bytes that it moves."""
+        if not self.elementwise:
+            staged = StagedProgram(self.graph)
+            return lambda: list(staged.run(self.inputs).values()), staged.moved_bytes
+        loop = elementwise_loop(self.graph)
+        return lambda: iterate.run(loop, list(self.inputs.values()), self.outputs), self.fused_bytes
 
     def time(
         self, candidates: Sequence[Candidate], counts: Sequence[int], quick: bool
@@ -207,8 +242,9 @@ class _Bench:
             if candidate.call is not None:
                 calls[f"row {index}"] = candidate.call
         scratch = [np.empty_like(o) for o in self.outputs]
-        for count in counts:
-            calls[f"limit {count}"] = copy_limit(list(self.inputs.values()), scratch, count)
+        if self.elementwise:  # a copy that reduces is no copy
+            for count in counts:
+                calls[f"limit {count}"] = copy_limit(list(self.inputs.values()), scratch, count)
         timed = interleaved(calls, repetitions=7 if quick else 11, time_limit_s=4.0 if quick else 25.0)
         rows = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("row")}
         limits = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("limit")}
@@ -249,7 +285,8 @@ class CFunction:
     def part(self, index: int, count: int) -> list[int]:
         n = self.sizes[0]
         start, end = n * index // count, n * (index + 1) // count
-        return [end - start, *(a.ctypes.data + start * a.itemsize for a in self.arrays)]
+        offsets = [start * a.itemsize if a.ndim else 0 for a in self.arrays]  # a single number is every part's
+        return [end - start, *(a.ctypes.data + offset for a, offset in zip(self.arrays, offsets, strict=True))]
 
 
 def _concrete(t: TensorType) -> tuple[int, ...]:

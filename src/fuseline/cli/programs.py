@@ -44,6 +44,8 @@ def read_program(argument: str) -> str:
     not exist and for a directory, `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB.
     """
     if argument == "-":
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "it is closed; name a file or give a formula", "standard input")
         return _text(sys.stdin.buffer, "standard input")
     if os.path.isdir(argument):
         raise IsADirectoryError(errno.EISDIR, f"this is a directory; name a file in it{_AS_FORMULA}", argument)

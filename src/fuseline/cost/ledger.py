@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnknownNameError, UnsupportedError
+from ..errors import LimitError, UnknownNameError, UnsupportedError
 from ..ir.dtype import F32, DType
 from ..ir.node import Node
-from ..ir.size import Dim, Shape, element_count, evaluate
+from ..ir.size import Dim, Shape, element_count, evaluate, shape_text
 from ..machine.device import Device
 from ..ops import OPERATIONS
 from ..plan.launch import Launch, Plan
@@ -42,12 +42,19 @@ class Sizes:
             raise UnknownNameError("the arrays have no shape; give one")
         count = self._counted.get(shape)
         if count is None:
-            count = self._counted[shape] = evaluate_count(shape, self.names)
+            count = self._counted[shape] = _bounded(shape, evaluate_count(shape, self.names))
         return count
 
     def bytes_of(self, node: Node) -> Amount:
         """Bytes of a value as it is stored."""
         return node.dtype.size_bytes(self.elements(node))
+
+
+def _bounded(shape: Shape, count: Amount) -> Amount:
+    """Arrays of counts are the caller's matter: they are 64-bit numbers to begin with."""
+    if isinstance(count, int) and count >= 2**63:
+        raise LimitError(f"an array of shape [{shape_text(shape)}] has 2**63 elements or more")
+    return count
 
 
 def evaluate_count(shape: Shape, names: Mapping[str, Any]) -> Amount:

@@ -6,6 +6,7 @@ both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,8 @@ from .loopnest import LoopNest, build_nest, iteration_space, reduced_axes
 
 @dataclass(frozen=True)
 class Launch:
-    """Instructions that run together. ``reads`` and ``writes`` are the arrays that cross its border, each once.
+    """Instructions that run together. ``reads`` and ``writes`` are the arrays that cross its border, each once; an
+    output of several names is as many arrays.
 
     A launch without instructions copies its one read to an output that is an input or a number.
     """
@@ -145,8 +147,8 @@ def make_plan(graph: Graph, groups: Sequence[Sequence[Node]]) -> Plan:
     """The plan that runs these groups in this order; outputs that nothing computes are copied at the end."""
     border = _Border(graph)
     launches = [border.launch(g) for g in groups]
-    copies = dict.fromkeys(n for n in graph.output_nodes if n.is_source)
-    launches += [Launch((), () if n.op == "const" else (n,), (n,)) for n in copies]
+    copies = Counter(n for n in graph.output_nodes if n.is_source)
+    launches += [Launch((), () if n.op == "const" else (n,), (n,) * count) for n, count in copies.items()]
     return Plan(graph, tuple(launches))
 
 
@@ -155,12 +157,17 @@ class _Border:
 
     def __init__(self, graph: Graph) -> None:
         self.users = graph.users
-        self.outputs = set(graph.output_nodes)
+        self.outputs = Counter(graph.output_nodes)
 
     def launch(self, group: Sequence[Node]) -> Launch:
         inside = set(group)
         reads = dict.fromkeys([a for n in group for a in n.args if a.op != "const" and a not in inside])
-        writes = [n for n in group if n in self.outputs or not inside.issuperset(self.users[n])]
+        writes: list[Node] = []
+        for node in group:
+            if node in self.outputs:
+                writes += [node] * self.outputs[node]
+            elif not inside.issuperset(self.users[node]):
+                writes.append(node)
         return Launch(tuple(group), tuple(reads), tuple(writes))
 
 

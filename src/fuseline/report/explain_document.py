@@ -84,10 +84,10 @@ def _input_dtypes(e: Explanation) -> str:
 
 def arrays_text(e: Explanation) -> str:
     """The shape of undeclared arrays as 4096×14336, or the sizes of declared ones."""
-    declared = [n for n in e.graph.inputs if n.tensor.shape is not None and n.tensor.shape != e.shape]
     named = [f"{name}={value}" for name, value in e.sizes.items()]
-    if declared and len(declared) == len(e.graph.inputs) and named:
-        return " ".join(named)
+    shapes = [n.tensor.shape for n in e.graph.inputs or e.graph.output_nodes]
+    if all(shape is not None and shape != e.shape for shape in shapes):
+        return " ".join(named or dict.fromkeys(shape_name(shape or ()) for shape in shapes))
     return " ".join([shape_name(e.shape or ()), *named])
 
 
@@ -297,7 +297,9 @@ def _traffic_facts(e: Explanation, language: str) -> Facts:
 
 
 def _per_element(t: Traffic) -> str:
-    whole = t.flops % t.result_elements == 0 if t.result_elements else True
+    if not t.result_elements:
+        return "–"
+    whole = t.flops % t.result_elements == 0
     return number(int(t.flops_per_element)) if whole else format_number(t.flops_per_element)
 
 

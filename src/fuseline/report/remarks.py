@@ -171,7 +171,12 @@ def _memory_bound(e: Explanation) -> list[Remark]:
 
 
 def _epilogue(e: Explanation) -> list[Remark]:
-    """What joining the matrix product that makes the largest input would save."""
+    """What joining the matrix product that makes the largest input would save.
+
+    A reduction needs whole rows, and a tile of a product does not hold them.
+    """
+    if any(OPERATIONS[n.op].index_rule == "reduction" for n in e.graph.nodes):
+        return []
     read = [n for n in e.graph.inputs if e.graph.users[n]]
     if not read or not e.graph.nodes:
         return []
@@ -246,7 +251,8 @@ def memory_remarks(e: Explanation) -> list[Remark]:
         return []
     in_place = sum(p.in_place for p in m.assignment)
     counts = {"naive": number(m.naive_buffers), "planned": number(m.planned_buffers), "in_place": number(in_place)}
-    found = [_remark("reuse_saves" if m.planned_bytes < m.naive_bytes else "reuse_saves_nothing", **counts)]
+    saved = (m.naive_bytes, m.naive_buffers) > (m.planned_bytes, m.planned_buffers)  # arrays may be empty
+    found = [_remark("reuse_saves" if saved else "reuse_saves_nothing", **counts)]
     if m.best_order_bytes < m.planned_bytes:
         sizes = {"planned_bytes": format_bytes(m.planned_bytes), "best_bytes": format_bytes(m.best_order_bytes)}
         found.append(_remark("order_saves", best=number(m.best_order_buffers), **counts, **sizes))
@@ -256,7 +262,9 @@ def memory_remarks(e: Explanation) -> list[Remark]:
         found.append(_remark("as_few_as_alive", alive=number(m.most_alive)))
     if m.planned_bytes < m.naive_bytes:
         bytes_ = {"unfused": format_bytes(e.traffic.unfused.bytes), "fused": format_bytes(e.traffic.fused.bytes)}
-        found.append(_remark("planning_saves_no_traffic", **bytes_))
+        t = e.traffic
+        stays = t.fused.kernels == 1 and t.fused.bytes < t.unfused.bytes
+        found.append(_remark("planning_saves_no_traffic" if stays else "planning_saves_no_traffic_here", **bytes_))
         found.append(_remark("eager_and_compiled"))
     return found
 

@@ -74,7 +74,12 @@ def find_c_compiler() -> CCompiler | None:
 
     Raises `CompilerError` when ``CC`` is set to something that cannot be run.
     """
-    stated = shlex.split(os.environ.get("CC", ""))
+    try:
+        stated = shlex.split(os.environ.get("CC", ""))
+    except ValueError as error:
+        raise CompilerError(
+            f"CC is {os.environ['CC']!r}, which is not a command ({error}); correct CC or unset it"
+        ) from None
     if stated:
         if shutil.which(stated[0]) is None:
             raise CompilerError(f"CC names {stated[0]!r}, which cannot be run; correct CC or unset it")

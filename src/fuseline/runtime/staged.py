@@ -46,6 +46,16 @@ class ReductionStage:
 
     node: Node
 
+    @property
+    def reads(self) -> tuple[Node, ...]:
+        """The operand."""
+        return self.node.args
+
+    @property
+    def writes(self) -> tuple[Node, ...]:
+        """The result."""
+        return (self.node,)
+
     def run(self, values: dict[Node, Array]) -> None:
         """Reduce the operand's array."""
         with np.errstate(all="ignore"):
@@ -61,6 +71,12 @@ class StagedProgram:
         self.graph = expand(graph)
         self.input_names = self.graph.input_names
         self.stages = _stages(self.graph)
+
+    @property
+    def moved_bytes(self) -> int:
+        """What the stages read and write, each array once a stage."""
+        moved = (n for stage in self.stages for n in (*stage.reads, *stage.writes) if n.op != "const")
+        return sum(n.dtype.size_bytes(n.tensor.element_count()) for n in moved)
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name; each is an array of its own."""

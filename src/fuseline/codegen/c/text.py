@@ -66,6 +66,11 @@ class _Writer:
         shapes: list[Shape | None] = [n.tensor.shape for n in (*self.graph.inputs, *self.graph.output_nodes)]
         self.count = ("n",) if None in shapes else ()
         """The parameter for the length of arrays whose shape is the caller's."""
+        if self.count and any(s for s in shapes):
+            raise UnsupportedError(
+                "the C text has one length for arrays without a declared shape, which says nothing of how they meet "
+                "those with one; declare the shape of every array, or of none"
+            )
         self.taken |= set(self.count)
         sizes = sorted({name for s in shapes if s is not None for d in s for name in names_in(d)})
         self.size_names = {size: self.fresh(size) for size in sizes}
