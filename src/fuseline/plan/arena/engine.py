@@ -31,6 +31,16 @@ def build() -> None:
     KERNEL.compile_and_seal(use)
 
 
+class _PlainLayout:
+    """A `kernel.Layout` for the interpreter, which reads slots in half the time that fields of a tuple take."""
+
+    __slots__ = kernel.Layout._fields
+
+    def __init__(self, at: kernel.Layout) -> None:
+        for name, value in zip(at._fields, at, strict=True):
+            setattr(self, name, value)
+
+
 class Walk:
     """One depth-first walk that can be paused.
 
@@ -48,7 +58,9 @@ class Walk:
         self._free = [
             sections.fixed[i] < 0 and sections.alignment[i] == 1 and i not in sections.windows for i in self.buffers
         ]
-        self._at, tables, length = self._plan_memory()
+        layout, tables, length = self._plan_memory()
+        at: Any = layout if compiled else _PlainLayout(layout)
+        self._at = at
         self._m: Any = np.zeros(length, dtype=np.int64) if compiled else [0] * length
         for start, values in tables:
             self._m[start : start + len(values)] = values

@@ -117,10 +117,10 @@ class _Planning:
         self._compile = node_limit is None
         self._stage = "portfolio"
         if plain:
-            offsets = portfolio.reuse_whole(sections)
-            self._take(Answer(offsets, portfolio.peak_of(sections, offsets), "reuse of whole buffers"))
-            if self._done():
-                return "capacity reached"
+            for first in portfolio.first_answers(sections):
+                self._take(first)
+                if self._done():
+                    return "capacity reached"
         if large:
             compiled = partial(self._compiled, VALLEY)
             self._answers = large_answers(sections, self._seed, self._goal, self._late, compiled)

@@ -18,6 +18,8 @@ from fuseline.plan.arena.types import Instance
 
 Conflicts = list[list[int]]
 
+FEW_BUFFERS = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -134,6 +136,59 @@ def reuse_whole(sections: Sections) -> list[int]:
         offsets[i] = offset
         heappush(busy, (upper[i], block, offset))
     return offsets
+
+
+def fill_valleys(sections: Sections, order: list[int]) -> list[int]:
+    """Offsets in units when the lowest valley of the skyline always takes the first buffer of ``order`` whose lifetime
+    fits into it, and rises to its lower wall where none does. Quick where buffers are few.
+
+    For instances without gaps and fixed offsets.
+    """
+    size, alignment, lower, upper = sections.size, sections.alignment, sections.lower, sections.upper
+    left = [0] * sections.section_count
+    for i in order:
+        for s in range(lower[i], upper[i]):
+            left[s] += 1
+    done = 1 << 62
+    floor = [0 if count else done for count in left]
+    offsets = [0] * len(size)
+    waiting = list(order)
+    while waiting:
+        level = min(floor)
+        begin = floor.index(level)
+        end = begin + 1
+        while end < len(floor) and floor[end] == level:
+            end += 1
+        i = next((i for i in waiting if lower[i] >= begin and upper[i] <= end), -1)
+        if i < 0:
+            wall = min(floor[begin - 1] if begin else done, floor[end] if end < len(floor) else done)
+            floor[begin:end] = [wall] * (end - begin)
+            continue
+        waiting.remove(i)
+        offsets[i] = -(-level // alignment[i]) * alignment[i]
+        top = offsets[i] + size[i]
+        for s in range(lower[i], upper[i]):
+            left[s] -= 1
+            floor[s] = top if left[s] else done
+    return offsets
+
+
+def first_answers(sections: Sections) -> Iterator[Answer]:
+    """The answers that need no table of conflicts: whole buffers reused, then valleys filled where buffers are few.
+
+    For instances without gaps and fixed offsets.
+    """
+    offsets = reuse_whole(sections)
+    yield Answer(offsets, peak_of(sections, offsets), "reuse of whole buffers")
+    if sections.buffer_count > FEW_BUFFERS:
+        return
+    size = sections.size
+    life = [b - a for a, b in zip(sections.lower, sections.upper, strict=True)]
+    keys = {"area": [a * b for a, b in zip(size, life, strict=True)], "lifetime": life, "size": size}
+    for name, key in keys.items():
+        order = sorted(range(len(size)), key=key.__getitem__, reverse=True)
+        offsets = fill_valleys(sections, order)
+        yield Answer(offsets, peak_of(sections, offsets), f"valley filling by {name}")
 
 
 def peak_of(sections: Sections, offsets: list[int]) -> int:
