@@ -2,6 +2,7 @@
 
 import pytest
 
+import fuseline as fl
 from fuseline.errors import ProvenanceError, UnitError
 from fuseline.machine import device, parse_device_text
 from fuseline.roofline.provenance import divide, objections, predictor
@@ -79,3 +80,16 @@ def test_a_model_constant_predicts_no_time():
         predictor(l2)
     assert predictor(l2, allow_mixed=True) == l2.value
     assert predictor(PEAK) == PEAK.value
+
+
+@pytest.mark.parametrize(("kind", "words"), [("model constant", "a model constant"), ("assumed", "an assumption")])
+def test_a_time_from_a_constant_is_refused_and_marked_where_it_is_shown_all_the_same(tmp_path, kind, words):
+    path = tmp_path / "d.toml"
+    path.write_text(
+        'format = 1\n[[device]]\nname = "x1"\n[device.pipes.matrix]\n'
+        f'fp8 = {{ value = "800 TFLOPS", kind = "{kind}" }}\n[device.memories.hbm]\nbandwidth = "1 TB/s"\n'
+    )
+    with pytest.raises(ProvenanceError, match=f"is {words}"):
+        fl.classify(m=128, device="x1", device_files=[path])
+    notes = fl.classify(m=128, device="x1", device_files=[path], allow_mixed=True).shapes[0].analysis.notes
+    assert [note.values["pipes"] for note in notes if note.code == "mixed"] == ["matrix"]

@@ -34,6 +34,9 @@ class Objection:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
+TIME_FROM_CONSTANT = Objection(
+    "time-from-constant", "the time is predicted from a figure that nobody measured or printed"
+)
 DENSE_OVER_SPARSE = Objection("dense-over-sparse", "the rate is dense, the peak counts skipped zeros")
 
 
@@ -97,6 +100,11 @@ def divide(achieved: Quantity, peak: Quantity, allow_mixed: bool = False) -> Rat
     return Ratio(achieved.value / peak.value, str(peak.source.kind), tuple(reasons))
 
 
+def predicts(peak: Quantity) -> bool:
+    """Whether a time may be predicted from ``peak``: not from a constant of somebody's model or an assumption."""
+    return peak.source.kind not in (SourceKind.MODEL_CONSTANT, SourceKind.ASSUMED)
+
+
 def predictor(peak: Quantity, allow_mixed: bool = False) -> float:
     """The value of ``peak`` for predicting a time; a sparse peak and a model constant are refused."""
     if peak.sparse and not allow_mixed:
@@ -104,9 +112,10 @@ def predictor(peak: Quantity, allow_mixed: bool = False) -> float:
             f"{peak} of {peak.source.machine or 'an unnamed machine'} is a sparse peak: it counts skipped zeros as "
             "work, and the shape is dense"
         )
-    if peak.source.kind in (SourceKind.MODEL_CONSTANT, SourceKind.ASSUMED) and not allow_mixed:
+    if not predicts(peak) and not allow_mixed:
+        kind = "an assumption" if peak.source.kind == SourceKind.ASSUMED else "a model constant"
         raise ProvenanceError(
-            f"{peak} of {peak.source.machine or 'an unnamed machine'} is a {peak.source.kind}: it can be compared "
+            f"{peak} of {peak.source.machine or 'an unnamed machine'} is {kind}: it can be compared "
             "with, but a time cannot be predicted from it as if it had been measured"
         )
     return peak.value

@@ -16,7 +16,7 @@ from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError, ShapeError, UnknownNameError
 from fuseline.machine.device import Device, Memory, Pipe
 from fuseline.machine.dtypes import INTEGERS
-from fuseline.roofline.provenance import DENSE_OVER_SPARSE, predictor
+from fuseline.roofline.provenance import DENSE_OVER_SPARSE, TIME_FROM_CONSTANT, predictor, predicts
 from fuseline.roofline.ratios import compute_pipe
 from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED, Note
 from fuseline.units import Quantity, SourceKind
@@ -91,6 +91,9 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
     intensity = work / np.maximum(full, 1)
     if peak_kind:
         notes += _other_kinds([(memory.name, bandwidth), *((p.pipe, p.peak) for p in pipes)], peak_kind)
+    limits = [(memory.name, bandwidth_limit), *((pipe.pipe, pipe.limit) for pipe in pipes)]
+    if constants := [name for name, limit in limits if not predicts(limit)]:
+        notes.append(Note("mixed", {"pipes": ", ".join(constants), "objections": (TIME_FROM_CONSTANT,)}))
     unknown = bool(cost.work) and main is None
     near = np.abs(intensity / ridge - 1) <= RIDGE_MARGIN if ridge else np.zeros(full.shape, bool)
     time = np.maximum(memory_time, np.max([p.time_s for p in pipes], axis=0)) if pipes else memory_time
