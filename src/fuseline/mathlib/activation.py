@@ -55,7 +55,7 @@ def _gate_single(y: Expr, numerator: Expr | None = None) -> Expr:
     high, low = f.table("LN2")
     r_high = fma(n, -high, -y)
     r = fma(n, -low, r_high)
-    tail = fma(n, -low, (r * r) * polynomial(r, f.table("EXP")))
+    tail = fma(n, -low, (r * r) * polynomial(r, f.table("EXP"), cuts=1))
     slope, slope_rest = fast_two_sum(r_high, tail)
     scale = power_of_two(bits, f)  # times 1 + slope it is the exponential
     total, rest = fast_two_sum(at_least(scale, _SINGLE_UNIT), at_most(scale, _SINGLE_UNIT))

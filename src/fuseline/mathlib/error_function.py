@@ -7,7 +7,7 @@ import math
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
 from .exponential import exp_of_sum, exp_wide
-from .formats import DOUBLE, SINGLE, WIDE, at_least, at_most, polynomial, two_product
+from .formats import DOUBLE, SINGLE, WIDE, at_least, at_most, polynomial, two_product, with_sign_of
 
 
 def erf(x: Expr) -> Expr:
@@ -71,7 +71,7 @@ def _erf_double(x: Expr) -> Expr:
     y = at_most(a, 6.0)
     square, square_rest = two_product(y, y)
     large = 1.0 - exp_of_sum(-square, -square_rest, polynomial(y - 1.0, DOUBLE.table("ERF_TAIL")))
-    return call("copysign", where(a > 1.0, large, small), x)
+    return with_sign_of(where(a > 1.0, large, small), x)
 
 
 def _erf_single(x: Expr) -> Expr:
@@ -81,4 +81,4 @@ def _erf_single(x: Expr) -> Expr:
     small = fma(a, polynomial(x * x, f.table("ERF")), a)
     root = polynomial(at_most(a, 3.925) - 1.0, f.table("ERF_TAIL"))
     large = fma(-root, root, 1.0)
-    return call("copysign", where(a > 1.0, large, small), x)
+    return with_sign_of(where(a > 1.0, large, small), x)

@@ -55,6 +55,13 @@ def at_most(x: Expr, high: float) -> Expr:
     return where(x > high, high, x)
 
 
+def with_sign_of(magnitude: Expr, x: Expr) -> Expr:
+    """``magnitude``, which has no sign yet, with that of ``x``: an operation less than `copysign`. NaN stays NaN."""
+    f = format_of(x)
+    sign = x.bitcast(f.integer_type) & -(2 ** (x.dtype.bits - 1))
+    return (magnitude.bitcast(f.integer_type) | sign).bitcast(x.dtype)
+
+
 def where_rarely(condition: Expr, rare: Expr, common: Expr) -> Expr:
     """`where` with a mark: few elements take ``rare``, so what only it needs may be skipped where none does."""
     return call("where", condition, rare, common, rare=True)
@@ -94,14 +101,16 @@ def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return p, fma(a, b, -p)
 
 
-def polynomial(x: Expr, coefficients: Sequence[float], *, small: bool = True) -> Expr:
+def polynomial(x: Expr, coefficients: Sequence[float], *, small: bool = True, cuts: int | None = None) -> Expr:
     """The polynomial by fused multiply-adds, constant term first.
 
     Horner's scheme where it is short. A long one waits for each step, and a loop body that waits fills the processor's
     queues: it is cut into pieces of two or four terms that are independent of each other (Estrin). In float64 the
     constant term stays for a last step of its own, which halves the rounding error if the argument is ``small``.
+    ``cuts`` asks for pieces of 2**cuts terms whatever the length.
     """
-    cuts = 0 if len(coefficients) < 7 else 1 if len(coefficients) < 20 else 2
+    if cuts is None:
+        cuts = 0 if len(coefficients) < 7 else 1 if len(coefficients) < 20 else 2
     if cuts and small and x.dtype is F64:
         return fma(_in_pieces(x, coefficients[1:], cuts), x, coefficients[0])
     return _in_pieces(x, coefficients, cuts)

@@ -18,6 +18,7 @@ from .formats import (
     round_to_integer,
     two_product,
     two_sum,
+    with_sign_of,
 )
 from .logarithm import log1p_finite, log1p_wide
 
@@ -29,7 +30,7 @@ def tanh(x: Expr) -> Expr:
     u = x * x
     small = fma(a * u, polynomial(u, f.table("TANH")), a)
     large = _tanh_of_large_single(a) if f is SINGLE else _tanh_of_large_double(a)
-    return call("copysign", where(a > 1.0, large, small), x)
+    return with_sign_of(where(a > 1.0, large, small), x)
 
 
 def _tanh_of_large_single(a: Expr) -> Expr:
@@ -39,8 +40,9 @@ def _tanh_of_large_single(a: Expr) -> Expr:
     n, bits = round_to_integer(y, 2.0 * LOG2_E, f, low_bits=f.bias)
     (half_log2,) = f.table("LN2_HALF")
     r = fma(n, -half_log2, y)
-    r = r + r
-    slope = fma(polynomial(r, f.table("EXP")), r, 1.0)
+    # The polynomial of 2r, in r: each coefficient is scaled by a power of two, so that nothing else is rounded.
+    doubled = [c * 2.0 ** (k + 1) for k, c in enumerate((1.0, *f.table("EXP")))]
+    slope = polynomial(r, doubled)
     scale = power_of_two(bits, f)
     return 1.0 - 2.0 / fma(r * scale, slope, scale + 1.0)
 

@@ -103,7 +103,7 @@ def log1p_wide(x: Expr) -> Expr:
 
 def add_log1p_wide(a: Expr, x: Expr) -> Expr:
     """a + log(1 + x) in float64 to float32 accuracy for 0 <= x <= 1, by a polynomial: no division."""
-    return fma(x, polynomial(x, WIDE.table("LOG1P")), a)
+    return fma(x, polynomial(x, WIDE.table("LOG1P"), cuts=2), a)
 
 
 def integer_to_float(k: Expr, f: Format) -> Expr:

@@ -10,7 +10,7 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
-from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, two_sum
+from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, two_sum, with_sign_of
 from .reduction import Reduced, reduce_quarter_turns
 
 Pair = tuple[Expr, Expr]
@@ -80,7 +80,7 @@ def asin(x: Expr) -> Expr:
     p, tail = _asin_of_half(a, large, f)
     high, low = f.table("PI_HALF")
     total, rest = fast_two_sum(p.like(high), p * -2.0)
-    return call("copysign", where(large, total + (rest + fma(tail, -2.0, low)), p + tail), x)
+    return with_sign_of(where(large, total + (rest + fma(tail, -2.0, low)), p + tail), x)
 
 
 def acos(x: Expr) -> Expr:
