@@ -57,9 +57,7 @@ LOG10_2_F64 = (
 )
 
 # ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
-ERFC_CENTER_F64 = (
-    _h("0x1.f0a0000000000p+1"),
-)
+ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
 
 # SQRT_HALF_F64: sqrt(1/2); parts of 53, 53 bits, remainder 2.07e-33
 SQRT_HALF_F64 = (
@@ -112,9 +110,7 @@ GELU_CUBIC_F64 = (
 )
 
 # LN2_HALF_F32: log(2)/2; parts of 24 bits, remainder 9.52e-10
-LN2_HALF_F32 = (
-    _h("0x1.62e4300000000p-2"),
-)
+LN2_HALF_F32 = (_h("0x1.62e4300000000p-2"),)
 
 # EXP_F32: (exp(r) - 1 - r)/r**2
 # interval [-0.3475, 0.3475], degree 4, 24-bit coefficients, weight r**2/exp(r),

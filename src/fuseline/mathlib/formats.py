@@ -58,7 +58,7 @@ def at_most(x: Expr, high: float) -> Expr:
 def with_sign_of(magnitude: Expr, x: Expr) -> Expr:
     """``magnitude``, which has no sign yet, with that of ``x``: an operation less than `copysign`. NaN stays NaN."""
     f = format_of(x)
-    sign = x.bitcast(f.integer_type) & -(2 ** (x.dtype.bits - 1))
+    sign = x.bitcast(f.integer_type) & (-1 << (x.dtype.bits - 1))
     return (magnitude.bitcast(f.integer_type) | sign).bitcast(x.dtype)
 
 
