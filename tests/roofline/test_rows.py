@@ -203,3 +203,12 @@ def test_two_columns_for_one_rate_make_a_bad_row(tmp_path):
     path = written(tmp_path, "name,device,dtype,tflops,tops,gbps,hbm_gbps\na,h100,fp8,5,6,7,\nb,h100,fp8,5,,7,8\n")
     found = classify(csv=path)
     assert {error.name: "given twice" in error.message for error in found.errors} == {"a": True, "b": True}
+
+
+def test_errors_come_in_the_order_of_lines_and_spellings_of_a_machine_are_one_group(tmp_path):
+    path = written(
+        tmp_path, "name,device,dtype,tflops,gbps\na,h10,fp8,1,2\nb,h100,fp8,-1,3\nc,h100,fp8,1,2\nd,H100,fp8,1,2\n"
+    )
+    found = classify(csv=path)
+    assert [error.line for error in found.errors] == [2, 3]
+    assert [(audit.group, audit.rows) for audit in found.tables[0].audits] == [("FP8, h100-sxm", 2)]

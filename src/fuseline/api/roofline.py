@@ -459,7 +459,7 @@ def _classify_rows(
     if given is None:
         table = classify_table(name, tuple(kept), lookup.known, options)
         errors += [] if bundled else _unread(table.rows)
-        return Classification(options.rule, (table,), errors=tuple(errors))
+        return Classification(options.rule, (table,), errors=_in_order(errors))
     results = []
     for row in kept:
         owner = lookup.find(row.device)
@@ -468,7 +468,12 @@ def _classify_rows(
         except FuselineError as error:
             errors.append(RowError(row.line, row.name, str(error)))
     errors += [] if bundled else _unread(results)
-    return Classification(options.rule, (TableResult(name, tuple(results), ()),), errors=tuple(errors))
+    return Classification(options.rule, (TableResult(name, tuple(results), ()),), errors=_in_order(errors))
+
+
+def _in_order(errors: list[RowError]) -> tuple[RowError, ...]:
+    """Errors in the order of their lines, whether reading or judging found them."""
+    return tuple(sorted(errors, key=lambda error: error.line))
 
 
 def _unread(rows: Iterable[RowResult]) -> list[RowError]:

@@ -102,7 +102,7 @@ def group_of(row: Row) -> str:
     if row.group:
         return row.group
     formats = (row.operands.split("->", maxsplit=1)[0] or row.dtype).upper().replace("X", "x")
-    return f"{row.operation} {formats}"
+    return f"{row.operation} {formats}".strip()
 
 
 def classify_table(
@@ -119,7 +119,8 @@ def classify_table(
         results = tuple(_with_course_note(result) for result in results)
     groups: dict[tuple[str, str], list[RowResult]] = {}
     for result in results:
-        groups.setdefault((result.row.device, group_of(result.row)), []).append(result)
+        machine = result.row.device if result.device is None else result.device.name
+        groups.setdefault((machine, group_of(result.row)), []).append(result)
     audits = []
     for (device, group), members in groups.items():
         label = f"{group}, {device}" if device else group
