@@ -54,8 +54,9 @@ def _gate_single(y: Expr, numerator: Expr | None = None) -> Expr:
     n, bits = round_to_integer(y, -LOG2_E, f, low_bits=f.bias - 64)
     high, low = f.table("LN2")
     r_high = fma(n, -high, -y)
-    r = fma(n, -low, r_high)
-    tail = fma(n, -low, (r * r) * polynomial(r, f.table("EXP"), cuts=1))
+    r_low = n * -low
+    r = r_high + r_low
+    tail = fma(r * r, polynomial(r, f.table("EXP"), cuts=1), r_low)
     slope, slope_rest = fast_two_sum(r_high, tail)
     scale = power_of_two(bits, f)  # times 1 + slope it is the exponential
     total, rest = fast_two_sum(at_least(scale, _SINGLE_UNIT), at_most(scale, _SINGLE_UNIT))
