@@ -20,6 +20,7 @@ NODES_A_BUFFER = 4
 SLICE_NODES = 4_000
 PURE_SLICE_NODES = 50
 _PLAIN_RESTARTS = 12
+_FRACTIONS = 5
 
 
 def luby(k: int) -> int:
@@ -114,37 +115,30 @@ class ExactSearch:
         """Search; true where it ended by itself (closed, goal reached or ``max_nodes`` spent), false where it was
         stopped. A restart may go beyond ``max_nodes`` unless ``strict``.
         """
-        step = 1
         while not self._done():
             if max_nodes is not None and self.nodes >= max_nodes:
                 return True
-            target = self._target(step)
+            target = self._target()
             nodes = self._base_nodes * luby(self._restarts + 1)
             if strict and max_nodes is not None:
                 nodes = min(nodes, max_nodes - self.nodes)
             outcome = self._attempt(target, nodes)
             if outcome is None:
                 return False
-            step = self._next_step(step, outcome)
         return True
 
     def _done(self) -> bool:
         return self.standing.closed or self.standing.best.peak <= self._goal
 
-    def _target(self, step: int) -> int:
-        """The capacity to try: the goal or bound on every other restart, else just below the best peak by a step that
-        adapts.
+    def _target(self) -> int:
+        """The capacity to try: the goal or bound on every other restart, else below the best peak by some fraction of
+        what lies between.
         """
         floor = max(self.standing.lower, self._goal)
         top = self.standing.best.peak - 1
         if self._restarts < _PLAIN_RESTARTS or self._restarts % 2 == 0:
             return min(floor, top)
-        return max(floor, top - ((top - floor) >> step))
-
-    def _next_step(self, step: int, outcome: int) -> int:
-        if self._restarts <= _PLAIN_RESTARTS or self._restarts % 2 == 1:
-            return step
-        return max(1, step - 1) if outcome == kernel.FOUND else min(step + 1, 6)
+        return max(floor, top - ((top - floor) >> (1 + self._restarts % _FRACTIONS)))
 
     def _attempt(self, capacity: int, nodes: int) -> int | None:
         """One restart under ``capacity``: its outcome, or ``None`` where ``stop`` ended it."""
