@@ -18,6 +18,7 @@ from ..errors import LimitError, UnknownNameError, UnsupportedError
 from ..ir.dtype import F32, DType
 from ..ir.node import Node
 from ..ir.size import Dim, Shape, element_count, evaluate, shape_text
+from ..ir.types import TensorType
 from ..machine.device import Device
 from ..ops import OPERATIONS
 from ..plan.launch import Launch, Plan
@@ -33,21 +34,29 @@ class Sizes:
 
     names: Mapping[str, Any]
     default: Shape | None = None
-    _counted: dict[Shape, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counted: dict[int, tuple[Amount, Amount, TensorType]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Elements and bytes by the identity of a type, which is kept alive: large graphs have few types."""
 
     def elements(self, node: Node) -> Amount:
         """Elements of a value."""
-        shape = node.tensor.shape if node.tensor.shape is not None else self.default
-        if shape is None:
-            raise UnknownNameError("the arrays have no shape; give one")
-        count = self._counted.get(shape)
-        if count is None:
-            count = self._counted[shape] = _bounded(shape, evaluate_count(shape, self.names))
-        return count
+        known = self._counted.get(id(node.type))
+        return known[0] if known is not None else self._count(node)[0]
 
     def bytes_of(self, node: Node) -> Amount:
         """Bytes of a value as it is stored."""
-        return node.dtype.size_bytes(self.elements(node))
+        known = self._counted.get(id(node.type))
+        return known[1] if known is not None else self._count(node)[1]
+
+    def _count(self, node: Node) -> tuple[Amount, Amount, TensorType]:
+        tensor = node.tensor
+        shape = tensor.shape if tensor.shape is not None else self.default
+        if shape is None:
+            raise UnknownNameError("the arrays have no shape; give one")
+        count = _bounded(shape, evaluate_count(shape, self.names))
+        known = self._counted[id(tensor)] = (count, tensor.dtype.size_bytes(count), tensor)
+        return known
 
 
 def _bounded(shape: Shape, count: Amount) -> Amount:

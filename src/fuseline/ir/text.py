@@ -38,25 +38,33 @@ def print_graph(graph: Graph) -> str:
 
 
 def _lines(graph: Graph, indent: str) -> Iterator[str]:
+    operands = _OperandTexts(graph)
+    types: dict[int, str] = {}  # by identity: most instructions share their type object with an operand
     for node in graph.inputs:
-        yield f"{indent}%{graph.label(node)} = input {node.type}"
+        yield f"{indent}{operands[node]} = input {node.type}"
     for node in graph.nodes:
-        yield indent + print_instruction(graph, node)
+        args = ", ".join([operands[a] for a in node.args])
+        attrs = _print_attrs(node) if node.attrs else ""
+        type_text = types.get(id(node.type)) or types.setdefault(id(node.type), str(node.type))
+        yield f"{indent}{operands[node]} = {node.op} {type_text} {args}{attrs}"
         if node.op == "repeat":
             yield from _lines(node.attr("body"), indent + "  ")
             yield f"{indent}end"
-    yield f"{indent}return " + ", ".join(f"{name}={operand_text(graph, n)}" for name, n in graph.outputs)
+    yield f"{indent}return " + ", ".join([f"{name}={operands[n]}" for name, n in graph.outputs])
 
 
-def print_instruction(graph: Graph, node: Node) -> str:
-    """One line of the text form; the body of a `repeat` follows it, up to ``end``."""
-    args = ", ".join(operand_text(graph, a) for a in node.args)
-    return f"%{graph.label(node)} = {node.op} {node.type} {args}{_print_attrs(node)}"
-
-
-def operand_text(graph: Graph, node: Node) -> str:
+class _OperandTexts(dict[Node, str]):
     """How an operand is written: a name, or a number with its dtype."""
-    return f"{const_text(node)}:{node.dtype}" if node.op == "const" else f"%{graph.label(node)}"
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def __missing__(self, node: Node) -> str:
+        number = node.op == "const"
+        text = f"{const_text(node)}:{node.dtype}" if number else f"%{self._graph.label(node)}"
+        self[node] = text
+        return text
 
 
 def const_text(node: Node) -> str:

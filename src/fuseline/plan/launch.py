@@ -103,6 +103,8 @@ class _Group:
 
     def space_with(self, node: Node) -> _Space | None:
         """The iteration space with ``node`` added, or None where it does not fit."""
+        if not self.reduces and node.tensor.shape == self.space.shape and not _reduces(node):
+            return self.space
         axes, shape = reduced_axes(node), iteration_space([node])
         if shape is None or self.space.shape is None:
             return self._unknown_space_with(node, shape)
@@ -160,6 +162,8 @@ class _Border:
         self.outputs = Counter(graph.output_nodes)
 
     def launch(self, group: Sequence[Node]) -> Launch:
+        if len(group) == 1:  # as all are where every instruction is a launch
+            return self.single(group[0])
         inside = set(group)
         reads = dict.fromkeys([a for n in group for a in n.args if a.op != "const" and a not in inside])
         writes: list[Node] = []
@@ -169,6 +173,11 @@ class _Border:
             elif not inside.issuperset(self.users[node]):
                 writes.append(node)
         return Launch(tuple(group), tuple(reads), tuple(writes))
+
+    def single(self, node: Node) -> Launch:
+        reads = dict.fromkeys([a for a in node.args if a.op != "const"])
+        count = self.outputs[node] if node in self.outputs else bool(self.users[node])
+        return Launch((node,), tuple(reads), (node,) * count)
 
 
 def check_plan(plan: Plan) -> Plan:
