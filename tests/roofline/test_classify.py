@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
@@ -15,6 +16,7 @@ from fuseline.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from fuseline.report.roofline_tables import print_classification
 from fuseline.roofline.efficiency import DECADES, efficiencies
 from fuseline.roofline.rules import UNDETERMINED
 from fuseline.roofline.shape import RIDGE_MARGIN, analyse
@@ -409,3 +411,22 @@ def test_a_product_that_the_matrix_pipe_does_not_do_is_laid_against_the_vector_p
     assert "not-on-matrix-pipe" in [note.code for note in shape.notes]
     with pytest.raises(UnsupportedError, match="does not do fp4"):
         fl.classify(m=4096, dtype="fp4", device="h100")
+
+
+def test_every_bundled_efficiency_belongs_to_an_operation_that_can_be_asked_for():
+    sizes = {
+        "gemm": {"m": 4096, "n": 4096, "k": 4096},
+        "grouped-gemm": {"groups": 8, "m": 4096, "n": 4096, "k": 4096},
+        "attention-prefill": {"batch": 1, "q_len": 4096, "heads": 32, "kv_heads": 8},
+    }
+    for known in {(e.operation, e.device, e.dtype): e for e in efficiencies()}.values():
+        size = sizes[known.operation]
+        shape = fl.classify(operation=known.operation, sizes=size, dtype=known.dtype, device=known.device).shapes[0]
+        assert shape.estimate is not None and shape.estimate.efficiency.operation == known.operation
+
+
+def test_integers_have_their_own_unit_of_intensity(capsys):
+    console = Console(width=100)
+    print_classification(fl.classify(m=4096, dtype="int8", device="h100"), console, "en")
+    text = capsys.readouterr().out
+    assert "OP/B" in text and "FLOP/B" not in text

@@ -7,7 +7,7 @@ at once). Work is counted as textbooks do, a multiply-add as two; bytes follow a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -240,7 +240,8 @@ def attention_prefill(
     batch: Any, q_len: Any, heads: Any, kv_heads: Any | None = None, head_dim: Any = 128, dtype: str = "bf16"
 ) -> ShapeCost:
     """Causal attention of a whole prompt over itself."""
-    return attention(batch, q_len, q_len, heads, kv_heads, head_dim, dtype=dtype)
+    found = attention(batch, q_len, q_len, heads, kv_heads, head_dim, dtype=dtype)
+    return replace(found, operation="attention-prefill")
 
 
 def attention_decode(
@@ -253,7 +254,8 @@ def attention_decode(
     dtype: str = "bf16",
 ) -> ShapeCost:
     """One new token (or ``q_len`` speculative ones) a sequence against a cache of ``kv_len`` positions."""
-    return attention(batch, q_len, kv_len, heads, kv_heads, head_dim, causal=False, dtype=dtype)
+    found = attention(batch, q_len, kv_len, heads, kv_heads, head_dim, causal=False, dtype=dtype)
+    return replace(found, operation="attention-decode")
 
 
 def mla_prefill(

@@ -26,7 +26,6 @@ from fuseline.units import (
     format_bytes,
     format_number,
     format_percent,
-    format_quantity,
     format_si,
     format_time,
 )
@@ -332,8 +331,9 @@ def _shape_lines(shape: ShapeResult, lang: str) -> list[tuple[str, str]]:
     lines.append(("bytes_output", format_bytes(float(cost.bytes("inputs+output")))))
     if "inputs+scales+output" in cost.conventions:
         lines.append(("bytes_scales", format_bytes(float(cost.bytes("inputs+scales+output")))))
-    inputs = format_quantity(float(found.intensity_inputs), "FLOP/B")
-    intensity = format_quantity(float(found.intensity), "FLOP/B")
+    integers = any(rate_unit(dtype) == "OP/s" for _, dtype in cost.work.values())
+    unit = "OP/B" if integers else "FLOP/B"
+    inputs, intensity = (f"{format_number(float(v))} {unit}" for v in (found.intensity_inputs, found.intensity))
     lines.append(("intensity", text("roofline.shape.intensity_value", lang, value=intensity, inputs=inputs)))
     lines.append(("ridge", _ridge(shape, lang)))
     bounds = [bound_text(str(b.reshape(-1)[0]), lang) for b in (found.bounds, found.bounds_inputs)]
@@ -355,7 +355,7 @@ def _ridge(shape: ShapeResult, lang: str) -> str:
     return text(
         "roofline.shape.ridge_value",
         lang,
-        value=format_quantity(found.ridge, "FLOP/B"),
+        value=f"{format_number(found.ridge)} {'OP/B' if peak.unit == 'OP/s' else 'FLOP/B'}",
         peak=str(peak),
         peak_kind=kind_text(peak.source.kind, lang),
         bandwidth=str(found.bandwidth),

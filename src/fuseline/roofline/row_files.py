@@ -8,14 +8,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fuseline.cost.operands import OperandTypes, parse_operands
-from fuseline.cost.shapes import operation_name
+from fuseline.cost.shapes import ShapeCost, operation_name
 from fuseline.errors import DataFileError, FuselineError, UnitError, nearest
 from fuseline.machine.dtypes import rate_unit
 from fuseline.roofline.rows import MEMORY, SIZE_COLUMNS, Row, latency_from_us, positive, rate_of, row_cost
@@ -51,12 +51,14 @@ class RowError:
 class _Reader:
     """What every row of a file shares: where its columns stand, and what fills empty cells.
 
-    ``sizes`` are ``(place, size)``; ``pipes``, the rates of further pipes, ``(place, column, pipe, factor, unit)``.
+    ``sizes`` are the names of sizes and ``size_places`` their columns; ``pipes``, the rates of further pipes, are
+    ``(place, column, pipe, factor, unit)``.
     """
 
     path: str
     places: dict[str, int]
-    sizes: tuple[tuple[int, str], ...]
+    sizes: tuple[str, ...]
+    size_places: tuple[int, ...]
     pipes: tuple[tuple[int, str, str, float, str], ...]
     device: str
     dtype: str
@@ -79,8 +81,8 @@ class _Reader:
         if not given:
             raise UnitError("no dtype: give a dtype column, or --dtype for all rows")
         dtype, spelled = _formats(given)
-        sizes = {name: _size(name, cells[place]) for place, name in self.sizes if cells[place]}
-        operation = _operation(cells[at("operation", ABSENT)], sizes)
+        written = tuple([cells[place] for place in self.size_places])
+        operation, sizes, cost = _shape(cells[at("operation", ABSENT)], dtype, operands or spelled, self.sizes, written)
         latency, waves = cells[at("latency_us", ABSENT)], cells[at("waves", ABSENT)]
         achieved: dict[str, Quantity] = {}  # filled below: what a rate belongs to depends on the rest of the row
         row = Row(
@@ -99,7 +101,7 @@ class _Reader:
             notes=_remark(cells[at("note", ABSENT)]),
             line=line,
             group=cells[at("group", ABSENT)],
-            given_cost=row_cost(operation, sizes, dtype, operands or spelled),
+            given_cost=cost,
         )
         for key, rate in self.rates(cells, row):
             if key in achieved:
@@ -209,8 +211,18 @@ def _reader(cells: list[str], path: str, device: str, dtype: str) -> _Reader:
     if twice:
         raise DataFileError(f"{path}: the column {min(twice)!r} appears twice")
     places = {column: place for place, column in enumerate(header)}
-    sizes = tuple((places[name], name) for name in SIZE_COLUMNS if name in places)
-    return _Reader(path, places, sizes, tuple(pipes), device, dtype)
+    sizes = tuple(name for name in SIZE_COLUMNS if name in places)
+    return _Reader(path, places, sizes, tuple(places[name] for name in sizes), tuple(pipes), device, dtype)
+
+
+@lru_cache(maxsize=4096)
+def _shape(
+    given: str, dtype: str, operands: str, names: tuple[str, ...], written: tuple[str, ...]
+) -> tuple[str, Mapping[str, Any], ShapeCost | None]:
+    """Operation, sizes and cost of the cells of a row; files lay the same shapes on many machines and settings."""
+    sizes = {name: _size(name, text) for name, text in zip(names, written, strict=True) if text}
+    operation = _operation(given, sizes)
+    return operation, sizes, row_cost(operation, sizes, dtype, operands)
 
 
 def _operation(given: str, sizes: Iterable[str]) -> str:
@@ -255,6 +267,6 @@ def _number(text: str, column: str) -> float:
         raise UnitError(f"{column} is not a number: {text[:40]!r}") from error
 
 
-def _shape_name(operation: str, sizes: dict[str, Any]) -> str:
+def _shape_name(operation: str, sizes: Mapping[str, Any]) -> str:
     product = [str(sizes[name]) for name in ("groups", "m", "n", "k") if name in sizes]
     return "x".join(product) or f"{operation} {'x'.join(str(size) for size in sizes.values())}".strip()
