@@ -6,6 +6,7 @@ at once). Work is counted as textbooks do, a multiply-add as two; bytes follow a
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -460,8 +461,6 @@ def operation_sizes(operation: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @cache
 def _parameters(rule: Callable[..., ShapeCost]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sizes that a rule needs, and all that it takes."""
-    import inspect
-
     parameters = inspect.signature(rule).parameters
     needed = tuple(name for name, p in parameters.items() if p.default is inspect.Parameter.empty)
     return needed, tuple(parameters)
