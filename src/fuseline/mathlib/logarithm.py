@@ -6,10 +6,12 @@ x = 2**k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)]; log(1 + f) = f + c, and o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from ..ir.build import Expr, fma, where
+from ..ir.dtype import U32, U64
 from .formats import (
     DOUBLE,
     SINGLE,
@@ -20,39 +22,57 @@ from .formats import (
     polynomial,
     power_of_two,
     two_product,
+    where_rarely,
 )
 
 
 def log(x: Expr) -> Expr:
     """Natural logarithm: -inf at zeros, NaN below."""
     f = format_of(x)
-    k, r = split(x, f)
     high, low = f.table("LN2")
-    total, rest = fast_two_sum(k * high, r)
-    return special_cases(x, total + (rest + fma(k, low, correction(r, f))))
+
+    def value(k: Expr, r: Expr) -> Expr:
+        total, rest = fast_two_sum(k * high, r)
+        return total + (rest + fma(k, low, correction(r, f)))
+
+    return _of_positive(x, f, value)
 
 
 def log2(x: Expr) -> Expr:
     """Logarithm to base 2; exact for powers of two."""
     f = format_of(x)
-    k, r = split(x, f)
     high, low = f.table("LOG2_E")
-    product, product_rest = two_product(r, r.like(high))
-    tail = fma(correction(r, f), high, fma(r, low, product_rest))
-    total, rest = fast_two_sum(k, product)
-    return special_cases(x, total + (rest + tail))
+
+    def value(k: Expr, r: Expr) -> Expr:
+        product, product_rest = two_product(r, r.like(high))
+        tail = fma(correction(r, f), high, fma(r, low, product_rest))
+        total, rest = fast_two_sum(k, product)
+        return total + (rest + tail)
+
+    return _of_positive(x, f, value)
 
 
 def log10(x: Expr) -> Expr:
     """Logarithm to base 10."""
     f = format_of(x)
-    k, r = split(x, f)
     high, low = f.table("LOG10_E")
     step, step_rest = f.table("LOG10_2")
-    product, product_rest = two_product(r, r.like(high))
-    tail = fma(correction(r, f), high, fma(k, step_rest, fma(r, low, product_rest)))
-    total, rest = fast_two_sum(k * step, product)
-    return special_cases(x, total + (rest + tail))
+
+    def value(k: Expr, r: Expr) -> Expr:
+        product, product_rest = two_product(r, r.like(high))
+        tail = fma(correction(r, f), high, fma(k, step_rest, fma(r, low, product_rest)))
+        total, rest = fast_two_sum(k * step, product)
+        return total + (rest + tail)
+
+    return _of_positive(x, f, value)
+
+
+def _of_positive(x: Expr, f: Format, value: Callable[[Expr, Expr], Expr]) -> Expr:
+    """value(k, r) for x = 2**k * (1 + r); all but positive normal numbers get their logarithms behind a branch."""
+    smallest, infinity = 1 << f.fraction_bits, (2 * f.bias + 1) << f.fraction_bits
+    # One comparison of the bits, in which whatever lies outside, signs and NaN included, is a large unsigned number.
+    unusual = x.bitcast(U32 if f is SINGLE else U64) - smallest >= infinity - smallest
+    return where_rarely(unusual, special_cases(x, value(*split(x, f))), value(*split_normal(x, f)))
 
 
 def log1p(x: Expr) -> Expr:
@@ -121,10 +141,16 @@ def split(x: Expr, f: Format) -> tuple[Expr, Expr]:
     """(k, r) with x = 2**k * (1 + r), r exact, for every positive finite x, subnormal ones too."""
     lift = f.fraction_bits + 2
     tiny = x < f.smallest_normal
-    bits = where(tiny, x * 2.0**lift, x).bitcast(f.integer_type)
+    k, r = split_normal(where(tiny, x * 2.0**lift, x), f)
+    return k - where(tiny, x.like(float(lift)), 0.0), r
+
+
+def split_normal(x: Expr, f: Format) -> tuple[Expr, Expr]:
+    """The same for normal x."""
+    bits = x.bitcast(f.integer_type)
     k = (bits - _sqrt_half_bits(f)) >> f.fraction_bits
     r = (bits - (k << f.fraction_bits)).bitcast(f.float_type) - 1.0
-    return integer_to_float(k, f) - where(tiny, x.like(float(lift)), 0.0), r
+    return integer_to_float(k, f), r
 
 
 def correction(r: Expr, f: Format) -> Expr:

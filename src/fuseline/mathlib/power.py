@@ -10,7 +10,7 @@ from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
 from .exponential import exp_of_sum, exp_wide
 from .formats import DOUBLE, at_least, at_most, fast_two_sum, format_of, polynomial, two_product
-from .logarithm import correction, split
+from .logarithm import correction, split, split_normal
 
 
 def rsqrt(x: Expr) -> Expr:
@@ -121,7 +121,7 @@ def _at_ends(a: Expr, logarithm: Expr) -> Expr:
 
 def _power_single(a: Expr, y: Expr) -> Expr:
     """float64 all through: the logarithm to full precision, because y multiplies its error."""
-    k, r = split(a.cast(F64), DOUBLE)
+    k, r = split_normal(a.cast(F64), DOUBLE)
     logarithm = _at_ends(a, fma(k, math.log(2.0), r + correction(r, DOUBLE)))
     exponent = where(logarithm == 0.0, 0.0, y.cast(F64) * logarithm)
     return exp_wide(at_most(at_least(exponent, -110.0), 90.0)).cast(F32)

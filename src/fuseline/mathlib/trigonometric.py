@@ -31,7 +31,8 @@ def _circular(x: Expr, shift: int) -> Expr:
     reduced = reduce_quarter_turns(x)
     (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, f)
     quadrant = reduced.quadrant + shift if shift else reduced.quadrant
-    value = where((quadrant & 1) == 0, sine + sine_rest, cosine + cosine_rest)
+    odd = quadrant << (f.float_type.bits - 1) < 0
+    value = where(odd, cosine + cosine_rest, sine + sine_rest)
     sign = (quadrant & 2) << (f.float_type.bits - 2)
     value = (value.bitcast(f.integer_type) ^ sign).bitcast(f.float_type)
     return value if shift else where(x == 0.0, x, value)
@@ -40,12 +41,12 @@ def _circular(x: Expr, shift: int) -> Expr:
 def tan(x: Expr) -> Expr:
     """Tangent, as the quotient of sine and cosine."""
     reduced = reduce_quarter_turns(x)
-    even = (reduced.quadrant & 1) == 0
+    odd = reduced.quadrant << (x.dtype.bits - 1) < 0
     (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, format_of(x), corrected=True)
     sine, sine_rest = fast_two_sum(sine, sine_rest)
     cosine, cosine_rest = fast_two_sum(cosine, cosine_rest)
-    top, bottom = where(even, sine, cosine), where(even, cosine, -sine)
-    top_rest, bottom_rest = where(even, sine_rest, cosine_rest), where(even, cosine_rest, -sine_rest)
+    top, bottom = where(odd, cosine, sine), where(odd, -sine, cosine)
+    top_rest, bottom_rest = where(odd, cosine_rest, sine_rest), where(odd, -sine_rest, cosine_rest)
     inverse = 1.0 / bottom
     quotient = top * inverse
     error = fma(-quotient, bottom_rest, fma(-quotient, bottom, top) + top_rest)
