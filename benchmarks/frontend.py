@@ -46,6 +46,7 @@ def programs() -> Mapping[str, Callable[[], Program]]:
         "sum of 100,000 terms": " + ".join(f"{i}.5" if i % 2 else "x" for i in range(100_000)),
         "10,000 parentheses": "(" * 10_000 + "x" + ")" * 10_000 + " + 1",
         "10,000 nested calls": "floor(-" * 5_000 + "x" + ")" * 5_000,
+        "40,000 statements": "a = x\n" + "a = a*y + 1\n" * 20_000 + "b = a\n" * 20_000,
         "300 inputs": " + ".join(f"x{i}" for i in range(300)),
         "60 doublings": "h0 = x + x\n" + "".join(f"h{i} = h{i - 1} + h{i - 1}\n" for i in range(1, 60)),
     }

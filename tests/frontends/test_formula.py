@@ -213,7 +213,7 @@ def test_outputs_are_the_names_that_nothing_reads() -> None:
     assert [n for n, _ in parse_formula("x").outputs] == ["out"]
     assert graph_of("a = x + 1; b = a * 2", outputs=["a", "b"]).output_names == ("a", "b")
     assert graph_of("a = x + 1; b = a * 2", outputs=["a"]).output_names == ("a",)
-    with pytest.raises(UnknownNameError, match="asked for: c; the program binds a, b"):
+    with pytest.raises(UnknownNameError, match="binds no c to return; it binds a, b"):
         parse_formula("a = x; b = x").with_outputs(["c"])
 
 

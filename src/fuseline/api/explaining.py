@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
 from ..errors import LimitError, ShapeError, UnsupportedError
@@ -26,7 +27,7 @@ from ..plan.launch import fused, unfused
 from ..roofline.rules import LATENCY_FACTOR
 from ..units import parse_shape
 from .explanation import Dataflow, Explanation, InArena, Instruction, Memory, Placed, PlanTraffic, Traffic
-from .program import Source, as_program, graph
+from .program import Source, as_program, graph, refuse_outputs
 
 DEFAULT_SHAPE = (4096, 14336)
 """The feed-forward activations of Llama-3-8B for 4096 tokens."""
@@ -36,7 +37,7 @@ DEFAULT_DEVICE = "h100-sxm"
 
 def explain(
     source: Source,
-    shape: Sequence[int] | str | None = None,
+    shape: Sequence[int] | int | str | None = None,
     dtype: DType | str = DEFAULT_DTYPE,
     device: Device | str = DEFAULT_DEVICE,
     *,
@@ -57,7 +58,7 @@ def explain(
     size that is missing.
     """
     default = _shape(shape)
-    machine = find_device(device) if isinstance(device, str) else device
+    machine = device if isinstance(device, Device) else find_device(device)
     wanted = dtype_of(dtype)
     if not machine.memories or machine.main_memory.find_bandwidth() is None:
         raise UnsupportedError(
@@ -65,7 +66,7 @@ def explain(
             f"machine (fuseline device list) or describe this one in a device file"
         )
     with collection_paused():
-        given = source if isinstance(source, Graph) else as_program(source, outputs)
+        given = refuse_outputs(source, outputs) if isinstance(source, Graph) else as_program(source, outputs)
         bound = _bound_sizes(_size_names(given), sizes or {})
         g = optimize(given if isinstance(given, Graph) else _typed(given, wanted, default, bound))
         amounts = Sizes(bound, default)
@@ -82,14 +83,20 @@ def explain(
 
 
 def _typed(program: Program, dtype: DType, default: Shape, sizes: Mapping[str, int]) -> Graph:
-    """The graph with its named sizes left as names, unless arrays with and without declared shapes meet in it."""
+    """The graph with its named sizes left as names, unless shapes meet in it that only their values reconcile."""
     declared = {d.shape is not None for d in program.inputs}
-    return graph(program, dtype, None, default, sizes if len(declared) > 1 else None)
+    try:
+        return graph(program, dtype, None, default, sizes if len(declared) > 1 else None)
+    except ShapeError:  # names that differ may be one length
+        return graph(program, dtype, None, default, sizes)
 
 
-def _shape(shape: Sequence[int] | str | None) -> Shape:
-    dims = DEFAULT_SHAPE if shape is None else parse_shape(shape) if isinstance(shape, str) else tuple(shape)
-    if any(isinstance(d, bool) or not isinstance(d, int) or d < 0 for d in dims):
+def _shape(shape: Sequence[int] | int | str | None) -> Shape:
+    try:
+        dims = DEFAULT_SHAPE if shape is None else parse_shape(shape) if isinstance(shape, str) else _lengths(shape)
+    except TypeError:
+        dims = (-1,)
+    if any(d < 0 for d in dims):
         raise ShapeError(f"a shape is non-negative whole numbers, as in 4096x14336; got {shape!r}")
     total = 1
     for d in dims:
@@ -97,6 +104,12 @@ def _shape(shape: Sequence[int] | str | None) -> Shape:
     if total >= 2**63:
         raise LimitError(f"the shape {'x'.join(map(str, dims))} has 2**63 elements or more")
     return tuple(dims)
+
+
+def _lengths(shape: Sequence[int] | int) -> tuple[int, ...]:
+    """Lengths as NumPy takes them: one number or several, its own integers too; `TypeError` for anything else."""
+    given = shape if isinstance(shape, Iterable) else (shape,)
+    return tuple([-1 if isinstance(d, bool) else operator.index(d) for d in given])
 
 
 def _size_names(source: Program | Graph) -> list[str]:

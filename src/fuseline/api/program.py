@@ -46,6 +46,13 @@ def _read(source: Source) -> Program:
     raise TypeRuleError(f"a program is a formula text, a function or a graph, not {type(source).__name__}")
 
 
+def refuse_outputs(g: Graph, outputs: Sequence[str] | None) -> Graph:
+    """The graph itself; its outputs are chosen already."""
+    if outputs is not None:
+        raise TypeRuleError(f"a graph has its outputs ({', '.join(g.output_names)}); choose them where it is made")
+    return g
+
+
 def graph(
     source: Source,
     dtype: DType | str = "f32",
@@ -63,7 +70,7 @@ def graph(
         sizes: values for named sizes; without them the graph stays symbolic.
     """
     if isinstance(source, Graph):
-        return source
+        return refuse_outputs(source, outputs)
     program = as_program(source, outputs)
     return specialise(program, input_types(program, dtype_of(dtype), shape, sizes))
 

@@ -266,7 +266,7 @@ class _Actions:
 
     def following(self, token: Token) -> str:
         """The first character after a token."""
-        return self.text[token.end() :][:64].lstrip()[:1]
+        return self.text[token.end() : token.end() + 64].lstrip()[:1]
 
     def number(self, token: Token) -> Node:
         if self.first_leaf is None:

@@ -132,9 +132,12 @@ class Parser:
         if action is not None and len(rule.kept) == rule.size and not rule.spliced:
             return lambda children: action(*children)
 
+        grows = bool(rule.kept) and rule.kept[0] in rule.spliced
+
         def general(children: list[Any]) -> Any:
-            flat: list[Any] = []
-            for i in rule.kept:
+            # A repeated part is a list that grows by one at each step; nobody else has it, so it is not copied.
+            flat: list[Any] = children[rule.kept[0]] if grows else []
+            for i in rule.kept[1:] if grows else rule.kept:
                 if i in rule.spliced:
                     flat.extend(children[i])
                 else:

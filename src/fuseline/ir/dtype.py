@@ -112,7 +112,10 @@ def dtype(spec: DType | str | np.dtype[Any] | type) -> DType:
             advice = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(DTYPES)}"
             raise UnknownNameError(f"no dtype is called {spec!r}; {advice}")
         return found
-    name = np.dtype(spec).name
+    try:
+        name = np.dtype(spec).name if spec is not None else "None"  # NumPy takes None for float64
+    except TypeError:
+        raise TypeRuleError(f"{spec!r} is not a dtype; supported: {', '.join(DTYPES)}") from None
     found = _BY_SPELLING.get(name)
     if found is None:
         raise TypeRuleError(f"dtype {name} is not supported; supported: {', '.join(DTYPES)}")

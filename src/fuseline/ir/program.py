@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, located, source_line
+from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, located, nearest, source_line
 from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, DType, common_dtype
 from .garbage import collection_paused
@@ -20,6 +20,8 @@ from .literals import default_dtype, evaluate_literals, in_range, limits, meetin
 from .node import Attrs, Node, Number, const, literal_value, make
 from .size import Shape
 from .types import TensorType
+
+_SHOWN_NAMES = 10
 
 RESERVED_INPUTS = frozenset({"out", "where", "dtype", "casting"})
 """What no input may be called: calls of a kernel use them as options."""
@@ -51,14 +53,25 @@ class Program:
     origin: str = ""
     """Where ``source`` is from, for errors: empty for a formula, the function and its file for a traced one."""
 
-    def with_outputs(self, names: Sequence[str]) -> Program:
+    def with_outputs(self, names: Sequence[str] | str) -> Program:
         """The same program with the named values as outputs; `UnknownNameError` for a name that no statement binds."""
+        names = [names] if isinstance(names, str) else names
         unknown = [n for n in names if n not in self.bindings]
         if unknown or not names:
-            asked = ", ".join(unknown) or "none"
-            raise UnknownNameError(f"outputs asked for: {asked}; the program binds {', '.join(self.bindings)}")
+            raise UnknownNameError(self._about_outputs(unknown))
         outputs = tuple((n, self.bindings[n]) for n in dict.fromkeys(names))
         return replace(self, outputs=outputs)
+
+    def _about_outputs(self, unknown: Sequence[str]) -> str:
+        if not unknown:
+            return "no outputs are asked for; name at least one"
+        near = nearest(str(unknown[0]), self.bindings)
+        bound = list(self.bindings)
+        shown = ", ".join(bound[:_SHOWN_NAMES]) + (
+            f" and {len(bound) - _SHOWN_NAMES} more" * (len(bound) > _SHOWN_NAMES)
+        )
+        advice = f"did you mean {' or '.join(near)}?" if near else f"it binds {shown}"
+        return f"the program binds no {', '.join(map(str, unknown))} to return; {advice}"
 
     def __reduce__(self) -> Any:
         return _rebuilt, (_flat(self),)

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from fuseline.errors import DataFileError, UnknownNameError, nearest
+from fuseline.errors import DataFileError, TypeRuleError, UnknownNameError, nearest
 from fuseline.machine.device import Device
 from fuseline.machine.files import load_device_file, parse_device_text
 
@@ -139,6 +139,8 @@ def device(name: str, device_files: Iterable[str | Path] = ()) -> Device:
 
     Raises ``UnknownNameError`` with the nearest names, ``DataFileError`` for a device file that breaks its format.
     """
+    if not isinstance(name, str):
+        raise TypeRuleError(f"a device is called by its name, as in 'h100-sxm', not by {type(name).__name__}")
     packaged = packaged_database().find(name) if not device_files and not user_device_file().is_file() else None
     return packaged if packaged is not None else database(device_files).get(name)
 

@@ -1,0 +1,60 @@
+"""What Python callers hand in: accepted as NumPy would, or refused in words by an error of the family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuseline as fl
+from fuseline.errors import FuselineError, ShapeError, TypeRuleError, UnknownNameError
+
+TEXT = "y = x + 1; zed = y*2"
+
+
+@pytest.mark.parametrize(
+    ("shape", "elements"),
+    [(4, 4), ((2, 3), 6), ([2, 3], 6), (np.int64(4), 4), ((np.int32(2), 3), 6), ("2x3", 6), ((), 1)],
+)
+def test_shapes_are_taken_as_numpy_takes_them(shape: Any, elements: int) -> None:
+    assert fl.explain(TEXT, shape=shape).traffic.result_elements == elements
+
+
+@pytest.mark.parametrize("shape", [4.5, (4.5,), (True,), -1, (2, -3), object(), {"a": 1}, "4x", ((2, 3), 4)])
+def test_what_is_no_shape_is_refused(shape: Any) -> None:
+    with pytest.raises(FuselineError, match="shape"):
+        fl.explain(TEXT, shape=shape)
+
+
+def test_devices_and_dtypes_are_names() -> None:
+    for device in (None, 3, b"h100-sxm"):
+        with pytest.raises(TypeRuleError, match="a device is called by its name"):
+            fl.explain(TEXT, device=device)
+    for dtype in (None, object(), "f33", 3.5, np.dtype("complex64")):
+        with pytest.raises(FuselineError, match="dtype"):
+            fl.graph(TEXT, dtype)
+
+
+def test_outputs_are_names_that_the_program_binds() -> None:
+    assert fl.graph(TEXT, outputs="y").output_names == ("y",)
+    with pytest.raises(UnknownNameError, match="did you mean zed"):
+        fl.graph(TEXT, outputs=["zedd"])
+    with pytest.raises(UnknownNameError, match="it binds y, zed"):
+        fl.graph(TEXT, outputs=["q"])
+    with pytest.raises(UnknownNameError, match="name at least one"):
+        fl.graph(TEXT, outputs=[])
+    with pytest.raises(UnknownNameError) as caught:
+        fl.graph("".join(f"a{i} = x\n" for i in range(5000)), outputs=["q"])
+    assert "4990 more" in str(caught.value)
+    assert len(str(caught.value)) < 200
+    for refused in (fl.graph, fl.explain):
+        with pytest.raises(TypeRuleError, match="a graph has its outputs"):
+            refused(fl.graph(TEXT), outputs=["y"])
+
+
+def test_named_sizes_may_turn_out_equal() -> None:
+    e = fl.explain("x: f32[T]; y: f32[D]; x + y", sizes={"T": 3, "D": 3})
+    assert e.traffic.result_elements == 3
+    with pytest.raises(ShapeError, match=r"shape \(3\) and y of shape \(4\)"):
+        fl.explain("x: f32[T]; y: f32[D]; x + y", sizes={"T": 3, "D": 4})
