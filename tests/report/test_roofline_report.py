@@ -310,3 +310,10 @@ def test_chinese_has_chinese_words_for_origin_confidence_assumption_and_made_up_
 def test_no_figure_of_a_shape_is_torn_from_its_unit(lang, width):
     lines = printed(print_classification, width, fl.classify(m=128), lang).splitlines()
     assert not any(line.lstrip().startswith(("µs", "TB/s", "FLOP/B", "TFLOPS", "%")) for line in lines)
+
+
+def test_a_roof_whose_long_name_has_no_room_gets_the_short_one():
+    line = {"device": "x", "side": "compute", "line": "x", "label": "a" * 200, "short": "matrix fp8"}
+    ends = [line | {"x": 1.0, "y": 1e12}, line | {"x": 1e3, "y": 1e12}]
+    names = place_roof_names(ends, lambda p: (math.log10(p["x"]) / 3, 0.5), (900.0, 600.0), [])
+    assert [name["label"] for name in names] == ["matrix fp8"]

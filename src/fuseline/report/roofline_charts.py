@@ -136,6 +136,7 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     dashes = alt.StrokeDash("device:N", scale=patterns, legend=legend)
     if len(names) > 1:  # equal formats of several machines are told apart by the name in front
         for line in lines:
+            line["short"] = line["label"]
             line["label"] = f"{line['device']}: {line['label']}"
     roof_colour = alt.Color("device:N", scale=shades, legend=legend)
     roof_layer = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuseline.report.roofline_geometry import Box, Position, overlap
 
-CHARACTER_PX, HEIGHT_PX = 6.4, 12.0
+CHARACTER_PX, HEIGHT_PX = 6.4, 10.0
 """About the size of a character of a roof's name."""
 
 _STEP_PX = 12.0
@@ -21,24 +21,34 @@ def place_roof_names(
 ) -> list[dict[str, Any]]:
     """A name for every roof with room for it, most important first: ``x``, ``y``, ``align``, ``dy`` and ``angle``.
 
-    ``lines`` are pairs of ends. Names of flat roofs stand at the right end or as little left of it as needed, those of
-    memories along the slope. What they cover is added to ``covered``.
+    ``lines`` are pairs of ends; where the ``label`` finds no room, the ``short`` one is tried. Names of flat roofs
+    stand at the right end or as little left of it as needed, those of memories along the slope. What they cover is
+    added to ``covered``.
     """
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
     slopes = [start["y"] / start["x"] for start, _ in pairs if start["side"] == "memory"]
     found = []
     for start, end in pairs:
-        if start["side"] == "memory":
-            lowest = len(slopes) > 1 and start["y"] / start["x"] == min(slopes)
-            places = _along(start, end, at, size, BELOW_PX if lowest else ABOVE_PX)
-        else:
-            places = _flat(start, end, at, size)
-        for place, boxes in places:
-            if not any(overlap(box, other) for box in boxes for other in covered):
-                covered += boxes
-                found.append(start | place)
+        lowest = len(slopes) > 1 and start["y"] / start["x"] == min(slopes)
+        for label in dict.fromkeys((start["label"], start.get("short", start["label"]))):
+            named = start | {"label": label}
+            if start["side"] == "memory":
+                places = _along(named, end, at, size, BELOW_PX if lowest else ABOVE_PX)
+            else:
+                places = _flat(named, end, at, size)
+            place = next((p for p, boxes in places if _take(boxes, covered)), None)
+            if place is not None:
+                found.append(named | place)
                 break
     return found
+
+
+def _take(boxes: list[Box], covered: list[Box]) -> bool:
+    """Whether ``boxes`` are free; they are added to ``covered`` where they are."""
+    free = not any(overlap(box, other) for box in boxes for other in covered)
+    if free:
+        covered += boxes
+    return free
 
 
 def _flat(
