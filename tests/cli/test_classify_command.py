@@ -183,3 +183,21 @@ def test_each_rule_explains_its_own_verdict(capsys):
     rates = ("--tflops", "600", "--gbps", "1500", "--lang", "en")
     _, out, _ = answer(capsys, "classify", *rates, "--rule", "nsight")
     assert "compute-bound" in out and "by this rule" in out and "nearly idle" not in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--m", "x"), "--m: "),
+        (("--n", "1.5", "--m", "3"), "--n: "),
+        (("--op=norm", "--size=rows=-1"), "--size rows: "),
+    ],
+)
+def test_an_unreadable_size_is_named_by_its_option(capsys, arguments, named):
+    status, out, err = answer(capsys, "classify", *arguments)
+    assert status == 2 and not out and err.startswith(f"fuseline: {named}")
+
+
+def test_a_pipe_that_the_machine_lacks_is_named_and_the_status_is_2(capsys):
+    status, out, _ = answer(capsys, "classify", "--tflops=861", "--gbps=186", "--pipe=warp=6TB/s", "--lang=en")
+    assert status == 2 and "compute-bound" in out and "no pipe 'warp'" in " ".join(out.split())

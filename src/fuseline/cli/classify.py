@@ -129,11 +129,10 @@ def classify(
     """
     from fuseline.api import roofline as api
     from fuseline.report.catalogue import resolve_language
-    from fuseline.units import parse_count
 
     language = resolve_language(lang)
-    sizes = {name: parse_count(value) for name, value in (("m", m), ("n", n), ("k", k)) if value is not None}
-    sizes |= {name: _size(value) for name, value in _pairs(size, "--size")}
+    sizes = {name: _count(value, f"--{name}") for name, value in (("m", m), ("n", n), ("k", k)) if value is not None}
+    sizes |= {name: _size(value, f"--size {name}") for name, value in _pairs(size, "--size")}
     files = tuple(device_file or ())
     cost = None
     if formula is not None:
@@ -178,13 +177,21 @@ def _pairs(entries: list[str] | None, option: str) -> list[tuple[str, str]]:
     return found
 
 
-def _size(text: str) -> Any:
+def _size(text: str, option: str) -> Any:
     """A size that is a count, or the word it is (``kind=layer``, ``causal=false``)."""
-    from fuseline.units import parse_count
-
     if text in ("true", "false"):
         return text == "true"
-    return parse_count(text) if text[0].isdigit() or text[0] in "+-." else text
+    return _count(text, option) if text[0].isdigit() or text[0] in "+-." else text
+
+
+def _count(text: str, option: str) -> int:
+    """A count; raises ``UnitError`` naming the option that it was given to."""
+    from fuseline.units import parse_count
+
+    try:
+        return parse_count(text)
+    except UnitError as error:
+        raise UnitError(f"{option}: {error}") from error
 
 
 def _print_json(found: Any, language: str) -> None:
