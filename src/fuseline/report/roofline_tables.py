@@ -66,8 +66,11 @@ def print_classification(found: Classification, console: Console, lang: str | No
     if found.errors:
         heading("errors", console, language)
         for error in found.errors:
+            if not error.line:
+                say(console, f"{error.name}: {error.message}")
+                continue
             name = f" ({error.name})" if error.name else ""
-            say(console, text("roofline.bad_row", language, line=error.line or "–", name=name, message=error.message))
+            say(console, text("roofline.bad_row", lang, line=error.line, name=name, message=error.message))
         say(console, text("roofline.bad_rows", language, count=len(found.errors)))
     _print_cautions(console, language)
 
