@@ -99,3 +99,13 @@ def test_a_wrong_cc_costs_the_c_rows_alone(monkeypatch, command):
     silent = [r for r in rows if r.median_s is None]
     assert [r.implementation for r in silent] == ["c-libm", "c-own"]
     assert all("CC" in r.note for r in silent)
+
+
+def test_a_row_that_fails_leaves_the_others_their_times():
+    rows = fl.measure("x: f8e4m3[64]; f32(x)*2", quick=True, thread_counts=(1,))
+    timed = [r.implementation for r in rows if r.median_s]
+    assert timed[:2] == ["numpy", "numpy-planned"]
+    assert [r.note for r in rows if r.implementation == "jit"] == [
+        "compiled kernels do not read or write f8e4m3; cast it in the caller, to bf16 or f16"
+    ]
+    assert all(r.fraction_of_limit is None for r in rows)

@@ -20,6 +20,7 @@ from fuseline.api.program import evaluate, graph, optimize
 from fuseline.cli import programs
 from fuseline.cli.main import run
 from fuseline.errors import DataFileError, LimitError, UnitError
+from fuseline.frontends.formula import MAX_TEXT_BYTES
 from fuseline.ir.text import parse_graph
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.fl"))
@@ -60,7 +61,7 @@ def test_a_file_that_is_no_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"binary\.fl: not UTF-8 text \(byte 4\)"):
         programs.read_program(str(binary))
     large = tmp_path / "large.fl"
-    large.write_bytes(b"#" * (programs.MAX_TEXT_BYTES + 1))
+    large.write_bytes(b"#" * (MAX_TEXT_BYTES + 1))
     with pytest.raises(LimitError, match=r"large\.fl"):
         programs.read_program(str(large))
 
@@ -287,3 +288,19 @@ def test_explaining_imports_neither_llvm_nor_the_measuring_machinery() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not {"llvmlite", "numba", "ortools", "altair", "rich", "fuseline.api.measuring"} & loaded
+
+
+def test_nests_say_what_they_cannot_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["emit", "y = 3", "--target", "nest"]) == 0
+    assert "no loops" in capsys.readouterr().out
+    softmax = "m = max(x, -1); w = exp(x - m); y = w/sum(w, -1)"
+    assert run(["emit", softmax, "--target", "nest"]) == 0
+    assert "give --shape" in capsys.readouterr().out
+    assert run(["emit", softmax, "--target", "nest", "--shape", "4x8"]) == 0
+    assert "launch" not in capsys.readouterr().out
+
+
+def test_a_closed_standard_input_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert run(["explain", "-"]) == 2
+    assert "standard input" in capsys.readouterr().err

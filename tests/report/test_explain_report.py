@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -17,6 +18,8 @@ from fuseline.api.explaining import explain
 from fuseline.api.explanation import Explanation, Measured
 from fuseline.api.measuring import measure
 from fuseline.api.program import graph, optimize
+from fuseline.codegen.c import emit_program
+from fuseline.errors import UnsupportedError
 from fuseline.report.catalogue import LANGUAGES, check_catalogues, text, topic_texts, topics
 from fuseline.report.document import head_and_tail
 from fuseline.report.explain_document import bench_document, explain_document, note_text, operation_text
@@ -192,11 +195,35 @@ def test_rows_that_cannot_run_say_why_to_a_user(language: str) -> None:
     """What a reduction's rows say is a sentence of the catalogue, not a remark to a programmer."""
     program = "m = max(x, -1); out = exp(x - m)"
     rows = [r for r in measure(program, n=1 << 10, thread_counts=[1], quick=True) if r.median_s is None]
-    assert {r.implementation for r in rows} >= {"jit"}
+    assert {r.implementation for r in rows} <= {"c-libm", "c-own"}
     shown = " ".join(note_text(r.note, language) for r in rows)
     assert "primitive" not in shown and "expand the graph" not in shown and "max" in shown
     assert {"en": "reductions are not compiled", "zh": "还不能编译"}[language] in shown
     assert language == "en" or all("reductions" not in note_text(r.note, language) for r in rows)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("command", "program"), [("false", "x + 1"), ('"', "x + 1"), ("/no/compiler", "x + 1"), ("", "b: f32[1]; x + b")]
+)
+def test_notes_of_the_c_rows_are_sentences_of_the_catalogue(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, language: str, command: str, program: str
+) -> None:
+    failing = tmp_path / "cc"
+    failing.write_text("#!/bin/sh\necho no such option >&2\nexit 4\n")
+    failing.chmod(0o755)
+    monkeypatch.setenv("CC", command)
+    notes = [r.note for r in measure(program, n=16, thread_counts=[1], quick=True) if r.median_s is None]
+    if command:
+        monkeypatch.setenv("CC", str(failing))
+        notes += [r.note for r in measure(program, n=16, thread_counts=[1], quick=True) if r.median_s is None]
+    else:
+        with pytest.raises(UnsupportedError) as refused:
+            emit_program(optimize(graph(program)))
+        notes.append(str(refused.value))
+    assert notes
+    for note in notes:
+        assert (note_text(note, language) == " ".join(note.split())) == (language == "en")
 
 
 def test_a_compiler_s_words_stand_on_one_line_without_control_characters() -> None:

@@ -167,6 +167,11 @@ class Memory:
         }
 
 
+NUMPY, PLANNED, C_LIBM, C_OWN, JIT = "numpy", "numpy-planned", "c-libm", "c-own", "jit"
+"""The implementations that are measured: NumPy one operation at a time, with planned buffers, C over the C library's
+functions and over our own, and the compiled kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One implementation timed on this host. ``bytes_per_s`` is by the row's own traffic model."""

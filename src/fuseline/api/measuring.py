@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from ..runtime.host import physical_memory_bytes
 from ..runtime.measure import Timing, copy_limit, interleaved, touched
 from ..runtime.staged import StagedProgram
 from ..units import format_bytes
-from .explanation import Measured
+from .explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
 from .program import Source, as_program
 
 DEFAULT_N = 1 << 24
@@ -94,7 +94,7 @@ def measure(
         symbolic = graph
     counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
     bench = _Bench(graph, symbolic, {**(sizes or {}), "n": count})
-    candidates = bench.candidates(counts, tell)
+    candidates = [_tried(c) for c in bench.candidates(counts, tell)]
     tell("float64")
     errors = _errors(program, bench, candidates)
     tell("timing")
@@ -106,6 +106,16 @@ def measure(
         timing, limit = timings.get(index), limits.get(candidate.threads)
         rows.append(_row(candidate, bench, timing, limit, first, errors.get(index), bench.elements, name))
     return tuple(rows)
+
+
+def _tried(candidate: Candidate) -> Candidate:
+    """The candidate after a first call; one that fails says why instead of ending the measurement."""
+    if candidate.call is not None:
+        try:
+            candidate.call()
+        except (FuselineError, TypeError, ValueError, MemoryError) as error:
+            return replace(candidate, call=None, note=" ".join(str(error).split()) or type(error).__name__)
+    return candidate
 
 
 def _check_memory(graph: Graph) -> None:
@@ -177,12 +187,12 @@ class _Bench:
         return max(a.size for a in (*self.inputs.values(), *self.outputs))
 
     def candidates(self, counts: Sequence[int], tell: Progress) -> list[Candidate]:
-        found = [self.numpy("numpy", planned=False), self.numpy("numpy-planned", planned=True)]
-        functions: tuple[tuple[str, Functions], ...] = (("c-libm", "libm"), ("c-own", "own"))
+        found = [self.numpy(NUMPY, planned=False), self.numpy(PLANNED, planned=True)]
+        functions: tuple[tuple[str, Functions], ...] = ((C_LIBM, "libm"), (C_OWN, "own"))
         for implementation, whose in functions:
             tell(implementation)
             found += self.c_rows(implementation, whose, counts)
-        tell("jit")
+        tell(JIT)
         return found + self.jit_rows(counts)
 
     def numpy(self, implementation: str, planned: bool) -> Candidate:
@@ -214,7 +224,7 @@ class _Bench:
             kernel, moved_bytes = self.kernel()
             kernel()
         except FuselineError as error:
-            return [Candidate("jit", counts[0], self.fused_bytes, None, str(error))]
+            return [Candidate(JIT, counts[0], self.fused_bytes, None, str(error))]
 
         def call(count: int) -> Callable[[], Sequence[Array]]:
             def run() -> Sequence[Array]:
@@ -223,7 +233,7 @@ class _Bench:
 
             return run
 
-        return [Candidate("jit", c, moved_bytes, call(c)) for c in counts]
+        return [Candidate(JIT, c, moved_bytes, call(c)) for c in counts]
 
     def kernel(self) -> tuple[Callable[[], Sequence[Array]], int]:
         """The compiled loop, or the stages of a program with reductions, and the bytes that it moves."""
@@ -232,6 +242,15 @@ class _Bench:
             return lambda: list(staged.run(self.inputs).values()), staged.moved_bytes
         loop = elementwise_loop(self.graph)
         return lambda: iterate.run(loop, list(self.inputs.values()), self.outputs), self.fused_bytes
+
+    def limit(self, scratch: list[Array], count: int) -> Callable[[], object] | None:
+        """The copy of the same arrays; None where it is no copy (a reduction) or no loop can read the dtypes."""
+        if not self.elementwise:
+            return None
+        try:
+            return copy_limit(list(self.inputs.values()), scratch, count)
+        except UnsupportedError:
+            return None
 
     def time(
         self, candidates: Sequence[Candidate], counts: Sequence[int], quick: bool
@@ -242,9 +261,10 @@ class _Bench:
             if candidate.call is not None:
                 calls[f"row {index}"] = candidate.call
         scratch = [np.empty_like(o) for o in self.outputs]
-        if self.elementwise:  # a copy that reduces is no copy
-            for count in counts:
-                calls[f"limit {count}"] = copy_limit(list(self.inputs.values()), scratch, count)
+        for count in counts:
+            limit = self.limit(scratch, count)
+            if limit is not None:
+                calls[f"limit {count}"] = limit
         timed = interleaved(calls, repetitions=7 if quick else 11, time_limit_s=4.0 if quick else 25.0)
         rows = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("row")}
         limits = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("limit")}

@@ -110,14 +110,20 @@ def _identifier(name: str) -> str:
 
 def _nests(found: Graph) -> str:
     """The loops of each launch; a program of several launches numbers them."""
+    from fuseline.ops import OPERATIONS
     from fuseline.plan.launch import fused
     from fuseline.plan.loopnest import nest_text
 
     launches = fused(found).launches
     texts = [nest_text(found, launch.nest) for launch in launches if launch.nodes]
-    if len(texts) < 2:
-        return "".join(texts)
-    return "\n".join(f"launch {number}:\n{text}" for number, text in enumerate(texts))
+    if not texts:
+        return "# no loops: every output is an input or a number\n"
+    if len(texts) == 1:
+        return texts[0]
+    reduced = [n.args[0] for n in found.nodes if OPERATIONS[n.op].index_rule == "reduction"]
+    open_shapes = any(n.tensor.shape is None for n in reduced)
+    note = "# the axes of the reductions are not known, so they share no loops; give --shape\n" if open_shapes else ""
+    return note + "\n".join(f"launch {number}:\n{text}" for number, text in enumerate(texts))
 
 
 def _c(found: Graph, name: str, functions: Functions, source: str, header: bool) -> str:

@@ -16,7 +16,6 @@ from fuseline.errors import DataFileError, LimitError, UnitError
 if TYPE_CHECKING:
     from fuseline.api.explanation import Measured
 
-MAX_TEXT_BYTES = 16 * 2**20
 MAX_THREADS = 4096
 
 ProgramArgument = Annotated[
@@ -73,6 +72,8 @@ def _means_a_path(argument: str) -> bool:
 
 
 def _text(stream: BinaryIO, name: str) -> str:
+    from fuseline.frontends.formula import MAX_TEXT_BYTES
+
     content = stream.read(MAX_TEXT_BYTES + 4)
     if len(content) > MAX_TEXT_BYTES:
         raise LimitError(f"{name}: a program has at most {MAX_TEXT_BYTES // 2**20} MiB")

@@ -462,10 +462,11 @@ def _measurement(row: Measured, language: str) -> Row:
 
 def note_text(note: str, language: str) -> str:
     """A note of a measurement (English in the data, on one line) in a language, where the catalogue has it."""
+    shown = " ".join(printable(note, keep="\n").split())
     for key, words in topic_texts("explain", "en").items():
-        if key.startswith("note.") and (found := re.fullmatch(_pattern(words), note)):
+        if key.startswith("note.") and (found := re.fullmatch(_pattern(words), shown)):
             return text(f"explain.{key}", language, **found.groupdict())
-    return " ".join(printable(note, keep="\n").split())
+    return shown
 
 
 def _pattern(words: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fuseline.api.explanation import Explanation, Measured
+from fuseline.api.explanation import C_LIBM, C_OWN, NUMPY, PLANNED, Explanation, Measured
 from fuseline.cost.ledger import Sizes
 from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.graph import Graph
@@ -30,9 +30,6 @@ NOISY = 0.15
 """A spread of more than this share of the median is worth a warning."""
 CACHE_SIZED_BYTES = 64e6
 """Arrays below this size may be served by the caches of large processors."""
-
-NUMPY, PLANNED, C_LIBM, C_OWN = "numpy", "numpy-planned", "c-libm", "c-own"
-"""The implementations that are compared, as `Measured.implementation` names them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def _run(command: list[str]) -> str:
         raise CompilerError(
             f"{shlex.join(command[:1])} failed with exit status {done.returncode}"
             f"{'' if said else ' and said nothing'}; "
-            "set CC to another compiler, or leave out the C rows." + (f" It said:\n{said}" if said else "")
+            "set CC to another compiler" + (f". It said:\n{said}" if said else "")
         )
     return done.stdout
 
