@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuseline.errors import InfeasibleError, PlanError
-from fuseline.plan.arena import engine, exact, generate, kernel, large, portfolio
+from fuseline.plan.arena import engine, exact, generate, kernel, large, lean, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.engine import Walk
@@ -216,9 +216,41 @@ def test_a_fixed_buffer_stays_where_it_is(instance: Instance, offset: int) -> No
     assert valid(instance, result.placement.offsets, result.peak_bytes)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_many_buffers_with_gaps_and_fixed_offsets_need_no_table_of_conflicts(data: st.DataObject) -> None:
+    buffers = [Buffer("fixed", 2, 9, 5, offset=data.draw(st.integers(0, 9)))] if data.draw(st.booleans()) else []
+    for i in range(data.draw(st.integers(1, 9))):
+        lower, size = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 7))
+        window = data.draw(st.sampled_from([None, (0, size // 2), (size // 2, size)]))
+        gaps = (Gap(lower + 1, lower + 3, window),) if data.draw(st.booleans()) else ()
+        alignment = data.draw(st.sampled_from([1, 2, 3]))
+        buffers.append(Buffer(str(i), lower, lower + 5, size, alignment, gaps=gaps))
+    instance = Instance(tuple(buffers))
+    sections = cut(instance)
+    answers = [*lean.lean_answers(sections, lambda: False), *portfolio.first_answers(sections)]
+    assert len(answers) >= 4
+    for answer in answers:
+        placement = sections.placement(answer.offsets)
+        assert valid(instance, placement.offsets, placement.peak_bytes)
+
+
+@pytest.mark.parametrize("kind", ["plain", "gaps", "fixed"])
+def test_a_time_limit_holds_for_any_number_and_kind_of_buffers(kind: str) -> None:
+    rng = random.Random(4)
+    buffers = []
+    for i in range(6_000):
+        lower = rng.randrange(6_000)
+        gaps = (Gap(lower + 1, lower + 2),) if kind == "gaps" and i % 50 == 0 else ()
+        offset = 0 if kind == "fixed" and i == 0 else None
+        buffers.append(Buffer(str(i), lower, lower + rng.randint(2, 900), rng.randint(1, 99), gaps=gaps, offset=offset))
+    result = plan_instance(Instance(tuple(buffers)), time_limit_s=0.3)
+    assert result.stopped_because in ("time limit", "optimal")
+
+
 def test_colliding_fixed_offsets_are_infeasible_and_both_are_named() -> None:
     instance = Instance((Buffer("left", 0, 4, 8, offset=0), Buffer("right", 2, 6, 8, offset=4)))
-    with pytest.raises(InfeasibleError, match=r"'left'.*'right'"):
+    with pytest.raises(InfeasibleError, match=r"infeasible fixed offsets: right and left share bytes at t=2"):
         plan_instance(instance)
 
 
@@ -287,11 +319,25 @@ def test_no_buffers_need_no_arena() -> None:
         (Buffer("x", 0, 9, 4, gaps=(Gap(3, 12),)), "outside"),
         (Buffer("x", 0, 9, 4, gaps=(Gap(3, 5, (2, 8)),)), "window"),
         (Buffer("x", 0, 2**63, 4), r"2\*\*62"),
+        (Buffer("", 0, 1, 4), "empty"),
     ],
 )
 def test_an_impossible_buffer_is_refused_by_name(buffer: Buffer, message: str) -> None:
-    with pytest.raises(PlanError, match=f"'x'.*{message}"):
+    with pytest.raises(PlanError, match=f"'x?'.*{message}"):
         Instance((buffer,))
+
+
+@pytest.mark.parametrize(
+    "buffers",
+    [
+        (Buffer("a", 0, 3, 2**59), Buffer("b", 5, 9, 2**59)),
+        (Buffer("a", 0, 3, 1, alignment=2**60), Buffer("b", 0, 3, 1)),
+        (Buffer("a", 0, 3, 8, offset=2**61), Buffer("b", 0, 3, 1)),
+    ],
+)
+def test_what_64_bits_cannot_add_up_is_refused(buffers: tuple[Buffer, ...]) -> None:
+    with pytest.raises(PlanError, match=r"add up to .* 2\*\*60"):
+        Instance(buffers)
 
 
 def test_a_repeated_id_is_refused() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -94,9 +93,7 @@ def test_a_compiler_that_fails_leaves_plain_python(kept: Path, monkeypatch: pyte
     monkeypatch.setattr("fuseline.plan.arena.planner.KERNEL", broken)
     monkeypatch.setattr(Building, "_begun", {})
     instance = generate.packed(150, 4096)
-    began = time.perf_counter()
     result = plan_instance(instance, time_limit_s=9)
-    assert time.perf_counter() - began < 60
     assert not check(instance, result.placement.offsets, result.peak_bytes)
     assert result.method
 

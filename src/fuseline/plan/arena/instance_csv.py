@@ -21,7 +21,8 @@ from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placem
 
 MAX_FILE_BYTES = 64 * 2**20
 _ALIASES = {"begin": "lower", "start": "lower", "end": "upper", "buffer": "id", "buffer_id": "id"}
-_GAP = re.compile(r"(-?\d+)-(-?\d+)(?:@(\d+):(\d+))?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_GAP = re.compile(r"(-?[0-9]+)-(-?[0-9]+)(?:@([0-9]+):([0-9]+))?")
 _REQUIRED = ("id", "lower", "upper", "size")
 _KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset", "hint"))
 
@@ -113,12 +114,9 @@ def _buffer(row: Sequence[str], columns: dict[str, int], inclusive: int, where: 
 
 
 def _integer(text: str, column: str, where: str) -> int:
-    try:
-        if len(text) > 20:
-            raise ValueError
-        return int(text)
-    except ValueError:
-        raise PlanError(f"{where}: {text[:40]!r} in column {column} is not a whole number") from None
+    if not _WHOLE.fullmatch(text):
+        raise PlanError(f"{where}: {text[:40]!r} in column {column} is not a whole number of at most 19 digits")
+    return int(text)
 
 
 @overload

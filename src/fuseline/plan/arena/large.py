@@ -80,7 +80,7 @@ def large_answers(
     `Filling.fill`.
     """
     filling = Filling(sections)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed % 2**64)
     plain = filling.plain_keys()
     best_peak, best_key, since = 1 << 62, plain[0], 0
     key = plain[0]

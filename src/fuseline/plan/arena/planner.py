@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
-from fuseline.errors import PlanError, VerifyError
+from fuseline.errors import InfeasibleError, PlanError, VerifyError
 from fuseline.plan.arena import portfolio
 from fuseline.plan.arena.bounds import live_bound, require_capacity
 from fuseline.plan.arena.checker import check
@@ -19,6 +19,7 @@ from fuseline.plan.arena.compiled import Building, Loops, compiling_allowed
 from fuseline.plan.arena.engine import KERNEL
 from fuseline.plan.arena.exact import ExactSearch, Standing
 from fuseline.plan.arena.large import LARGE_BUFFERS, VALLEY, large_answers
+from fuseline.plan.arena.lean import lean_answers
 from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import cut
 from fuseline.plan.arena.types import Bound, Incumbent, Instance, PlanResult
@@ -27,6 +28,7 @@ DEFAULT_TIME_LIMIT_S = 60.0
 _COMPILE_S = 8.0
 _LOAD_S = 1.5
 _BOUNDED_FILLINGS = 1
+_LARGE_WITH_GAPS = 1_500
 _FIRST_ORDERS = 1
 _TELL_EVERY_S = 0.5
 _PURE_NODES = 1_000
@@ -113,20 +115,24 @@ class _Planning:
     def _search(self, exact: bool, node_limit: int | None) -> str:
         sections = self._sections
         plain = not sections.windows and max(sections.fixed, default=-1) < 0
-        large = sections.buffer_count > LARGE_BUFFERS and plain
+        large = sections.buffer_count > (_LARGE_WITH_GAPS if sections.windows else LARGE_BUFFERS)
         self._compile = node_limit is None
         self._stage = "portfolio"
-        if plain:
-            for first in portfolio.first_answers(sections):
-                self._take(first)
-                if self._done():
-                    return "capacity reached"
-        if large:
+        if not plain:
+            self._require_fixed_offsets()
+        for first in portfolio.first_answers(sections):
+            self._take(first)
+            if self._done():
+                return "capacity reached"
+        if self._late():
+            return "time limit"
+        if large and plain:
             compiled = partial(self._compiled, VALLEY)
             self._answers = large_answers(sections, self._seed, self._goal, self._late, compiled)
+        elif large:
+            self._answers = lean_answers(sections, self._late)
         else:
             conflicts = portfolio.conflicts_of(sections)
-            portfolio.require_fixed_offsets(self._instance, sections, conflicts)
             self._answers = portfolio.answers(sections, conflicts, [b.hint for b in self._instance.buffers])
         for k in count():
             answer = self._next_answer()
@@ -147,6 +153,18 @@ class _Planning:
         if not exact or large or node_limit is not None or self._entries() > _MAX_EXACT_ENTRIES:
             return "effort spent"
         return "capacity reached" if self._exact(None) else "time limit"
+
+    def _require_fixed_offsets(self) -> None:
+        """Raise where buffers with fixed offsets share bytes.
+
+        Raises:
+            InfeasibleError: no placement exists; the message names both buffers.
+        """
+        fixed = [b for b in self._instance.buffers if b.offset is not None]
+        offsets = tuple(b.offset or 0 for b in fixed)
+        top = max((offset + b.size for b, offset in zip(fixed, offsets, strict=True)), default=0)
+        for fault in check(Instance(tuple(fixed)), offsets, top):
+            raise InfeasibleError(f"infeasible fixed offsets: {fault}")
 
     def _next_answer(self) -> Answer | None:
         return self._reserve.popleft() if self._reserve else next(self._answers, None)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
-from fuseline.errors import InfeasibleError
 from fuseline.plan.arena.sections import Sections
-from fuseline.plan.arena.types import Instance
 
 Conflicts = list[list[int]]
 
@@ -115,14 +113,17 @@ def reuse_whole(sections: Sections) -> list[int]:
     """Offsets in units when a buffer takes over a whole one that has ended, the smallest that is large enough, else new
     memory at the top. Needs no conflicts and little time, and is the least possible where all sizes are equal.
 
-    For instances without gaps and fixed offsets.
+    All of it lies above what has a fixed offset; gaps in lifetimes are not made use of.
     """
     size, alignment, upper = sections.size, sections.alignment, sections.upper
     offsets = [0] * len(size)
     free: list[tuple[int, int]] = []  # (size, offset) of blocks, sorted
     busy: list[tuple[int, int, int]] = []  # (end, size, offset)
-    top = 0
+    top = max((f + size[i] for i, f in enumerate(sections.fixed) if f >= 0), default=0)
     for i in sorted(range(len(size)), key=lambda i: (sections.lower[i], -size[i], i)):
+        if sections.fixed[i] >= 0:
+            offsets[i] = sections.fixed[i]
+            continue
         while busy and busy[0][0] <= sections.lower[i]:
             insort(free, heappop(busy)[1:])
         at = bisect_left(free, (size[i], -1))
@@ -174,13 +175,10 @@ def fill_valleys(sections: Sections, order: list[int]) -> list[int]:
 
 
 def first_answers(sections: Sections) -> Iterator[Answer]:
-    """The answers that need no table of conflicts: whole buffers reused, then valleys filled where buffers are few.
-
-    For instances without gaps and fixed offsets.
-    """
+    """The answers that need no table of conflicts: whole buffers reused, then valleys filled where buffers are few."""
     offsets = reuse_whole(sections)
     yield Answer(offsets, peak_of(sections, offsets), "reuse of whole buffers")
-    if sections.buffer_count > FEW_BUFFERS:
+    if sections.buffer_count > FEW_BUFFERS or sections.windows or max(sections.fixed, default=-1) >= 0:
         return
     size = sections.size
     life = [b - a for a, b in zip(sections.lower, sections.upper, strict=True)]
@@ -194,23 +192,6 @@ def first_answers(sections: Sections) -> Iterator[Answer]:
 def peak_of(sections: Sections, offsets: list[int]) -> int:
     """The end of the highest buffer, in units."""
     return max((o + s for o, s in zip(offsets, sections.size, strict=True)), default=0)
-
-
-def require_fixed_offsets(instance: Instance, sections: Sections, conflicts: Conflicts) -> None:
-    """Raise where two buffers with fixed offsets share bytes.
-
-    Raises:
-        InfeasibleError: no placement exists; the message names both buffers.
-    """
-    fixed = sections.fixed
-    for i, at in enumerate(fixed):
-        for j in conflicts[i] if at >= 0 else ():
-            if fixed[j] >= 0 and i < j and any(low < at < high for low, high in _barred(sections, i, j, fixed[j])):
-                a, b = instance.buffers[i], instance.buffers[j]
-                raise InfeasibleError(
-                    f"infeasible fixed offsets: buffers {a.id!r} (at {a.offset:,}) and {b.id!r} (at {b.offset:,}) "
-                    "are alive together and share bytes"
-                )
 
 
 Key = Callable[[int], Any]

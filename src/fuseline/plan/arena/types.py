@@ -13,6 +13,8 @@ from fuseline.errors import PlanError
 
 MAX_BUFFERS = 1_000_000
 MAX_VALUE = 2**62
+MAX_TOTAL_BYTES = 2**60
+"""All buffers one on the other, so that every offset that a search may try is far from the end of 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Buffer:
 
 
 def _buffer_problem(b: Buffer) -> str | None:
+    if not b.id:
+        return "its id is empty"
     if b.size < 0:
         return f"its size is negative ({b.size})"
     if b.lower >= b.upper:
@@ -134,6 +138,14 @@ class Instance:
             problem = _buffer_problem(buffer)
             if problem is not None:
                 raise PlanError(f"{self.name}: buffer {buffer.id!r}: {problem}")
+        # Alignment can put as much below a buffer as it is large.
+        total = sum(b.size + b.alignment for b in self.buffers)
+        total += max((b.offset + b.size for b in self.buffers if b.offset is not None), default=0)
+        if total > MAX_TOTAL_BYTES:
+            raise PlanError(
+                f"{self.name}: sizes, alignments and fixed offsets add up to {total:,} bytes, "
+                f"more than 2**60 ({MAX_TOTAL_BYTES:,})"
+            )
 
 
 @dataclass(frozen=True, slots=True)
