@@ -30,7 +30,7 @@ def replay(e: fl.Explanation) -> None:
                 lines = range(other.offset, other.offset + other.size_bytes, 64)
                 assert all(holders[line] == number[operand] for line in lines)
         assert row.offset % 64 == 0 and row.step == row.lower
-        assert row.offset + row.size_bytes <= e.memory.joint.arena.peak_bytes
+        assert row.offset + row.size_bytes <= e.memory.placement.peak_bytes
         for line in range(row.offset, row.offset + row.size_bytes, 64):
             holders[line] = row.number
     for k in outputs:
@@ -42,15 +42,15 @@ def test_the_course_program_goes_from_eleven_buffers_to_three_to_an_arena_of_two
     e = fl.explain(COURSE, (64, 32), "f32")
     m = e.memory
     assert (m.naive_buffers, m.planned_buffers, m.best_order_buffers) == (11, 3, 2)
-    assert m.joint.arena.peak_bytes == 2 * 64 * 32 * 4
-    assert m.joint.arena.optimal
+    assert m.placement.peak_bytes == 2 * 64 * 32 * 4
+    assert m.placement.optimal
     replay(e)
 
 
 def test_buffers_of_different_sizes_share_the_arena() -> None:
     e = fl.explain("x: f32[64, 32]; s = exp(x); t = sum(s, 1, keepdims=True); u = x/t; out = f64(u)*2", dtype="f32")
     replay(e)
-    assert e.memory.joint.arena.peak_bytes < e.memory.planned_bytes
+    assert e.memory.placement.peak_bytes < e.memory.planned_bytes
 
 
 def test_random_programs_can_be_replayed_in_their_arenas() -> None:

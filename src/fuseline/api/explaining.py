@@ -22,7 +22,7 @@ from ..machine.database import device as find_device
 from ..machine.device import Device
 from ..passes.pipeline import optimize
 from ..plan.buffers import BufferPlan, assign_buffers
-from ..plan.joint import JointPlan, plan_graph
+from ..plan.joint import JointPlan, Stored, plan_graph
 from ..plan.launch import fused, unfused
 from ..roofline.rules import LATENCY_FACTOR
 from ..units import parse_shape
@@ -244,17 +244,25 @@ ARENA_ALIGNMENT_BYTES = 64
 
 def memory(g: Graph, sizes: Sizes) -> Memory:
     """Buffers of the unfused program, in program order and in the order that needs the fewest bytes, and its arena."""
-    from ..plan.order import better_buffers, schedule_where_it_can_help
+    from ..plan.order import better_buffers, may_have_better_order, schedule_storages
+    from ..plan.program_order import ProgramOrderArena, arena_in_program_order
     from ..plan.storage_graph import storage_graph
 
     bytes_of = {n: int(sizes.bytes_of(n)) for n in (*g.inputs, *g.nodes)}
-    in_order = assign_buffers(g, bytes_of.__getitem__)
-    storages = storage_graph(g, bytes_of.__getitem__, ARENA_ALIGNMENT_BYTES)
-    schedule = schedule_where_it_can_help(g, bytes_of.__getitem__, in_order, storages)
-    best = in_order if schedule is None else better_buffers(g, bytes_of.__getitem__, in_order, schedule)
-    order = range(len(g.nodes)) if schedule is None else None
-    joint = plan_graph(storages, order=order, schedule=schedule, bounded=True, name="program")
-    placed = _placed(g, in_order)
+    size_of = bytes_of.__getitem__
+    in_order = assign_buffers(g, size_of)
+    names = [_name(g, n) for n in g.nodes]
+    if may_have_better_order(g, size_of, in_order):
+        storages = storage_graph(g, size_of, ARENA_ALIGNMENT_BYTES)
+        schedule = schedule_storages(storages)
+        best = better_buffers(g, size_of, in_order, schedule)
+        plan: JointPlan | ProgramOrderArena = plan_graph(storages, schedule=schedule, bounded=True, name="program")
+        rows = _in_arena(plan.stored, names, len(g.inputs))
+    else:
+        best = in_order
+        plan = arena_in_program_order(in_order, names, ARENA_ALIGNMENT_BYTES, "program")
+        rows = _in_arena(plan.stored, names, 0)
+    placed = _placed(in_order, g, names)
     return Memory(
         naive_buffers=len(g.nodes),
         naive_bytes=sum(bytes_of[n] for n in g.nodes),
@@ -265,32 +273,37 @@ def memory(g: Graph, sizes: Sizes) -> Memory:
         most_alive=in_order.most_alive,
         most_alive_best_order=best.most_alive,
         assignment=placed,
-        best_order=placed if best is in_order else _placed(g, best),
-        joint=joint,
-        arena=_in_arena(g, joint),
+        best_order=placed if best is in_order else _placed(best, g, names),
+        placement=plan.arena,
+        arena=rows,
+        alive_bytes=plan.peak_bytes,
     )
 
 
-def _in_arena(g: Graph, joint: JointPlan) -> tuple[InArena, ...]:
-    """The rows of the arena's table; values of the joint plan are the inputs, then the instructions."""
-    first = len(g.inputs)
+def _in_arena(stored: Sequence[Stored], names: Sequence[str], first: int) -> tuple[InArena, ...]:
+    """The rows of the arena's table; the value ``first`` of the plan is the first instruction's."""
     return tuple(
-        InArena(
-            step=s.step,
-            number=s.value - first,
-            name=_name(g, g.nodes[s.value - first]),
-            offset=s.offset or 0,
-            lower=s.lower,
-            upper=s.upper,
-            size_bytes=s.size_bytes,
-            in_place_of=None if s.over is None else s.over - first,
-        )
-        for s in joint.stored
+        [
+            InArena(
+                step=s.step,
+                number=s.value - first,
+                name=names[s.value - first],
+                offset=s.offset or 0,
+                lower=s.lower,
+                upper=s.upper,
+                size_bytes=s.size_bytes,
+                in_place_of=None if s.over is None else s.over - first,
+            )
+            for s in stored
+        ]
     )
 
 
-def _placed(g: Graph, plan: BufferPlan) -> tuple[Placed, ...]:
+def _placed(plan: BufferPlan, g: Graph, names: Sequence[str]) -> tuple[Placed, ...]:
+    numbers = [g.number[a.value] for a in plan.assignments]
     return tuple(
-        Placed(g.number[a.value], _name(g, a.value), a.buffer, a.in_place, a.first, a.last, a.size_bytes)
-        for a in plan.assignments
+        [
+            Placed(number, names[number], a.buffer, a.in_place, a.first, a.last, a.size_bytes)
+            for number, a in zip(numbers, plan.assignments, strict=True)
+        ]
     )

@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.graph import Graph
 from ..ir.size import Shape, evaluate
 from ..machine.device import Device
-from ..plan.joint import JointPlan
+from ..plan.arena.types import PlanResult
 from ..units import Quantity
 
 
@@ -139,7 +139,8 @@ class InArena:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Buffers of the unfused program: one an instruction, reused in program order, and in the best order found; and
-    ``joint``, order and offsets in one arena, whose values are the rows of ``arena``.
+    ``placement``, order and offsets in one arena, whose values are the rows of ``arena``; ``alive_bytes`` is the most
+    that is alive in it at once.
     """
 
     naive_buffers: int
@@ -152,16 +153,17 @@ class Memory:
     most_alive_best_order: int
     assignment: tuple[Placed, ...]
     best_order: tuple[Placed, ...]
-    joint: JointPlan
+    placement: PlanResult
     arena: tuple[InArena, ...]
+    alive_bytes: int
 
     def arena_dict(self) -> dict[str, Any]:
         """The stable JSON form of the arena: nothing in it depends on the machine or the moment."""
-        found = self.joint.arena.to_dict()
+        found = self.placement.to_dict()
         kept = ("peak_bytes", "lower_bound_bytes", "optimal", "gap", "stopped_because", "bound_derivation", "method")
         return {
             **{key: found[key] for key in kept},
-            "alive_bytes": self.joint.peak_bytes,
+            "alive_bytes": self.alive_bytes,
             "order": [row.number for row in self.arena],
             "values": [row.to_dict() for row in self.arena],
         }

@@ -69,7 +69,7 @@ def explain(
     if chart is not None:
         from fuseline.report.arena_chart import draw_arena
 
-        draw_arena(found.memory.joint.arena, chart, language)
+        draw_arena(found.memory.placement, chart, language)
     if as_json:
         from fuseline.report.json_text import print_json
 

@@ -19,21 +19,20 @@ def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
 def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: BufferPlan | None = None) -> BufferPlan:
     """The buffers of that order; program order, whose plan may be given, is preferred where nothing needs less."""
     first = in_program_order if in_program_order is not None else assign_buffers(graph, size_of)
-    schedule = schedule_where_it_can_help(graph, size_of, first)
-    return first if schedule is None else better_buffers(graph, size_of, first, schedule)
+    if not may_have_better_order(graph, size_of, first):
+        return first
+    computed = set(graph.nodes)
+    storages = storage_graph(graph, lambda node: size_of(node) if node in computed else 0)
+    return better_buffers(graph, size_of, first, schedule_storages(storages))
 
 
-def schedule_where_it_can_help(
-    graph: Graph, size_of: SizeOf, first: BufferPlan, storages: StorageGraph | None = None
-) -> Schedule | None:
-    """The order of least memory, by a bounded search; ``None`` where ``first``, in program order, is the least possible
-    anyway. ``storages`` may be given where the graph's are known.
-    """
-    if first.total_bytes <= _least_bytes(graph, size_of):
-        return None
-    if storages is None:
-        computed = set(graph.nodes)
-        storages = storage_graph(graph, lambda node: size_of(node) if node in computed else 0)
+def may_have_better_order(graph: Graph, size_of: SizeOf, first: BufferPlan) -> bool:
+    """Whether another order could need fewer bytes than ``first``, the buffers in program order."""
+    return first.total_bytes > _least_bytes(graph, size_of)
+
+
+def schedule_storages(storages: StorageGraph) -> Schedule:
+    """The order of least memory, by a search whose work is bounded."""
     return planner.order_for_least_memory(storages.schedule_problem, bounded=True)
 
 

@@ -360,7 +360,7 @@ def _arena(e: Explanation, language: str) -> Table:
             rows.append(Cells((str(r.step), name, number(r.offset), over, str(r.lower), str(r.upper), size)))
         if part is head and hidden:
             rows.append(Gap(text("explain.gap.values", language, count=number(hidden))))
-    found = e.memory.joint.arena
+    found = e.memory.placement
     proof = "arena_optimal" if found.optimal else "arena_gap"
     facts = {"gap": format_percent(found.gap, 2)} if not found.optimal else {}
     title = text("explain.memory.arena", language, proof=text(f"explain.memory.{proof}", language, **facts))
@@ -379,7 +379,7 @@ def _plans(e: Explanation, language: str) -> Table:
         "naive": (m.naive_buffers, m.naive_bytes, ""),
         "planned": (m.planned_buffers, m.planned_bytes, number(m.most_alive)),
         "best_order": (m.best_order_buffers, m.best_order_bytes, number(m.most_alive_best_order)),
-        "in_arena": (1, m.joint.arena.peak_bytes, ""),
+        "in_arena": (1, m.placement.peak_bytes, ""),
     }
     rows = [
         Cells((_label(f"memory.{key}", language), number(buffers), format_bytes(size), alive))
