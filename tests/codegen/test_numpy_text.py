@@ -194,3 +194,16 @@ def test_a_function_called_as_python_or_the_text_calls_something_is_renamed(name
     assert f"def {name}_kernel(x):" in text
     (result,) = call(text, [np.float32([1, 5])], f"{name}_kernel")
     assert result.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "conversions"),
+    [("x: f8e4m3; out = f32(x)", 1), ("x: f32; out = f16(x)", 1), ("x: f32; out = f16(x); y = out*2", 3)],
+)
+def test_nothing_is_converted_twice(text: str, conversions: int) -> None:
+    g = optimize(graph(text, outputs=["out"] if "y" not in text else ["out", "y"]))
+    assert emit_numpy(g).count("astype") == conversions
+    x = np.float32([0.1, 2.7, -9]).astype(g.inputs[0].dtype.numpy)
+    for planned in (False, True):
+        (first, *_) = call(emit_numpy(g, planned=planned), [x])
+        assert same_bits(first, evaluate(optimize(graph(text, outputs=["out"])), {"x": x}))

@@ -185,6 +185,7 @@ class _Writer:
         self.names: dict[Node, str] = {}
         self.used: set[str] = set()
         self.widened: dict[tuple[Node, str], str] = {}
+        self.rounded: dict[Node, str] = {}
         self.steps: list[Step] = []
 
     def program(self) -> NumpyProgram:
@@ -258,8 +259,13 @@ class _Writer:
 
     def cast(self, node: Node, label: str) -> str:
         operand = node.args[0]
+        if operand.op != "const" and operand.dtype.is_storage_float and operand.dtype.computed is node.dtype:
+            return self.names[operand]  # widened already
         name = self.convert(label, self.argument(operand, operand.dtype), node.dtype.numpy, node)
-        return self.convert(f"{name}_f32", Name(name), np.float32, node) if node.dtype.is_storage_float else name
+        if not node.dtype.is_storage_float:
+            return name
+        self.rounded[node] = name
+        return self.convert(f"{name}_f32", Name(name), np.float32, node) if self.graph.users[node] else name
 
     def argument(self, node: Node, wanted: DType) -> Any:
         """A value as an argument of a call that computes in ``wanted``."""
@@ -281,6 +287,8 @@ class _Writer:
             if node.op == "const":
                 value = const_array(node).astype(node.dtype.numpy)[()]
                 name = self.append(output, "np.array", (value,), node, node.dtype.numpy)
+            elif node in self.rounded and node not in given:
+                name = self.rounded[node]
             elif node.dtype.is_storage_float:
                 options = (("dtype", np.dtype(node.dtype.numpy)),)
                 args = (Name(self.names[node]),)
