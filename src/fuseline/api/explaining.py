@@ -66,20 +66,32 @@ def explain(
             f"machine (fuseline device list) or describe this one in a device file"
         )
     with collection_paused():
-        given = refuse_outputs(source, outputs) if isinstance(source, Graph) else as_program(source, outputs)
-        bound = _bound_sizes(_size_names(given), sizes or {})
-        g = optimize(given if isinstance(given, Graph) else _typed(given, wanted, default, bound))
-        amounts = Sizes(bound, default)
+        g, amounts = prepared(source, shape, wanted, outputs, sizes)
         return Explanation(
             graph=g,
             device=machine,
             shape=default,
             dtype=wanted.name,
-            sizes=bound,
+            sizes=dict(amounts.names),
             dataflow=dataflow(g, source if isinstance(source, str) else ""),
             traffic=traffic(g, machine, amounts),
             memory=memory(g, amounts),
         )
+
+
+def prepared(
+    source: Source,
+    shape: Sequence[int] | str | None,
+    dtype: DType,
+    outputs: Sequence[str] | None,
+    sizes: Mapping[str, int] | None,
+) -> tuple[Graph, Sizes]:
+    """The optimised graph of a program and the sizes of its arrays; arguments and errors are those of `explain`."""
+    default = _shape(shape)
+    given = refuse_outputs(source, outputs) if isinstance(source, Graph) else as_program(source, outputs)
+    bound = _bound_sizes(_size_names(given), sizes or {})
+    g = optimize(given if isinstance(given, Graph) else _typed(given, dtype, default, bound))
+    return g, Sizes(bound, default)
 
 
 def _typed(program: Program, dtype: DType, default: Shape, sizes: Mapping[str, int]) -> Graph:

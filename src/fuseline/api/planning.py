@@ -103,13 +103,14 @@ def plan_program(
     Raises:
         FormulaError and its kin for a bad program, ShapeError for a size that is missing.
     """
-    from fuseline.api.explaining import DEFAULT_DTYPE, explain
-    from fuseline.cost.ledger import Sizes
+    from fuseline.api.explaining import DEFAULT_DTYPE, prepared
+    from fuseline.ir.dtype import dtype as dtype_of
+    from fuseline.ir.garbage import collection_paused
     from fuseline.plan.storage_graph import storage_graph
 
-    explained = explain(source, shape, dtype or DEFAULT_DTYPE, outputs=outputs, sizes=sizes)
-    amounts = Sizes(explained.sizes, explained.shape)
-    graph = storage_graph(explained.graph, lambda node: int(amounts.bytes_of(node)), alignment)
+    with collection_paused():
+        program, amounts = prepared(source, shape, dtype_of(dtype or DEFAULT_DTYPE), outputs, sizes)
+        graph = storage_graph(program, lambda node: int(amounts.bytes_of(node)), alignment)
     return plan_graph(
         graph,
         capacity_bytes=capacity,
