@@ -81,7 +81,7 @@ def explain(
 
 def prepared(
     source: Source,
-    shape: Sequence[int] | str | None,
+    shape: Sequence[int] | int | str | None,
     dtype: DType,
     outputs: Sequence[str] | None,
     sizes: Mapping[str, int] | None,

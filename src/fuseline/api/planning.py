@@ -83,7 +83,7 @@ def _as_buffer(i: int, entry: BufferLike) -> Buffer:
 
 def plan_program(
     source: Source,
-    shape: Sequence[int] | str | None = None,
+    shape: Sequence[int] | int | str | None = None,
     dtype: DType | str | None = None,
     *,
     outputs: Sequence[str] | None = None,
