@@ -363,7 +363,7 @@ def test_a_pipe_that_the_machine_lacks_is_also_an_error_of_the_answer():
         {"cost": 3},
         {"rows": [1]},
         {"csv": 3},
-        {"tflops": 1, "gbps": 1, "rule": object()},
+        {"tflops": 1, "gbps": 1, "rule": b"book"},
         {"tflops": 1, "gbps": 1, "pipes": ["fix"]},
         {"tflops": 1, "gbps": 1, "pipes": {"fix": None}},
         {"tflops": 1, "gbps": 1, "pipes": {"fix": 6}},
