@@ -25,19 +25,13 @@ def live_bound(instance: Instance, sections: Sections) -> Bound:
         why = f"{b.size:,} bytes long" if b.offset is None else f"fixed at {b.offset:,} and {b.size:,} bytes long"
         return Bound(ends[widest] * unit, "one buffer", f"buffer {b.id!r} alone is {why}")
     at = live.index(peak)
-    count = sum(1 for i in range(sections.buffer_count) if any(s == at for s, _, _ in _near(sections, i, at)))
+    count = sum(any(a <= at < b for a, b, _, _ in sections.pieces(i)) for i in range(sections.buffer_count))
     return Bound(
         peak * unit,
         "live sum",
         f"at t={sections.times[at]} {format_bytes(peak * unit, binary=True)} are live "
         f"({count} buffers, {peak * unit:,} bytes)",
     )
-
-
-def _near(sections: Sections, i: int, at: int) -> list[tuple[int, int, int]]:
-    if not sections.lower[i] <= at < sections.upper[i]:
-        return []
-    return sections.windows.get(i, [(at, 0, 0)])
 
 
 def require_capacity(bound: Bound, capacity_bytes: int) -> None:

@@ -27,26 +27,9 @@ def lean_answers(sections: Sections, stop: Callable[[], bool]) -> Iterator[Answe
         yield Answer(offsets, peak_of(sections, offsets), f"first fit by {name}")
 
 
-def pieces_of(sections: Sections) -> list[list[tuple[int, int, int, int]]]:
-    """For each buffer ``(first section, section after the last, low, high)``: the units of its own that it uses."""
-    pieces = [
-        [(a, b, 0, size)] if size and a < b else []
-        for a, b, size in zip(sections.lower, sections.upper, sections.size, strict=True)
-    ]
-    for i, spans in sections.windows.items():
-        pieces[i] = []
-        for s, low, high in spans:
-            last = pieces[i][-1] if pieces[i] else None
-            if last is not None and last[1:] == (s, low, high):
-                pieces[i][-1] = (last[0], s + 1, low, high)
-            elif low < high:
-                pieces[i].append((s, s + 1, low, high))
-    return pieces
-
-
 def first_fit(sections: Sections, order: list[int], stop: Callable[[], bool]) -> list[int] | None:
     """Offsets in units, fixed ones first; ``None`` where ``stop`` ended it."""
-    pieces = pieces_of(sections)
+    pieces = [[p for p in sections.pieces(i) if p[0] < p[1] and p[2] < p[3]] for i in range(sections.buffer_count)]
     count = sum(map(len, pieces))
     lower, upper, start, end = (np.zeros(count, dtype=np.int64) for _ in range(4))
     placed = 0

@@ -18,8 +18,8 @@ class Sections:
     """The integer form of an instance; sizes, alignments and offsets are counted in units of ``unit_bytes``.
 
     Buffer ``i`` lives in the sections ``lower[i] .. upper[i] - 1``; where it has gaps, ``windows[i]`` lists
-    ``(section, low, high)`` instead, the range of its own units in use. ``fixed[i]`` is -1 where the offset is free.
-    ``times[s]`` is the moment at which the whole live set of section ``s`` is alive.
+    ``(first section, section after the last, low, high)`` instead, the ranges of its own units in use. ``fixed[i]`` is
+    -1 where the offset is free. ``times[s]`` is the moment at which the whole live set of section ``s`` is alive.
     """
 
     unit_bytes: int
@@ -29,7 +29,7 @@ class Sections:
     lower: list[int]
     upper: list[int]
     times: list[int]
-    windows: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    windows: dict[int, list[tuple[int, int, int, int]]] = field(default_factory=dict)
 
     @property
     def buffer_count(self) -> int:
@@ -46,8 +46,12 @@ class Sections:
 
     def spans(self, i: int) -> list[tuple[int, int, int]]:
         """``(section, low, high)`` of buffer ``i`` in section order."""
-        special = self.windows.get(i)
-        return [(s, 0, self.size[i]) for s in range(self.lower[i], self.upper[i])] if special is None else special
+        return [(s, low, high) for a, b, low, high in self.pieces(i) for s in range(a, b)]
+
+    def pieces(self, i: int) -> list[tuple[int, int, int, int]]:
+        """``(first section, section after the last, low, high)`` of buffer ``i`` in section order."""
+        whole = (self.lower[i], self.upper[i], 0, self.size[i])
+        return self.windows.get(i, [whole])
 
     @cached_property
     def live(self) -> list[int]:
@@ -57,13 +61,14 @@ class Sections:
             if i not in self.windows:
                 change[self.lower[i]] += size
                 change[self.upper[i]] -= size
+        for pieces in self.windows.values():
+            for a, b, low, high in pieces:
+                change[a] += high - low
+                change[b] -= high - low
         total, live = 0, []
         for delta in change[:-1]:
             total += delta
             live.append(total)
-        for spans in self.windows.values():
-            for s, low, high in spans:
-                live[s] += high - low
         return live
 
     def placement(self, offsets: list[int]) -> Placement:
@@ -89,7 +94,7 @@ def cut(instance: Instance) -> Sections:
         lower=lower,
         upper=upper,
         times=times,
-        windows={i: [(s, low // unit, high // unit) for s, low, high in spans] for i, spans in windows.items()},
+        windows={i: [(a, b, low // unit, high // unit) for a, b, low, high in w] for i, w in windows.items()},
     )
 
 
@@ -108,7 +113,7 @@ def common_unit(buffers: tuple[Buffer, ...]) -> int:
     return unit
 
 
-_Windows = dict[int, list[tuple[int, int, int]]]
+_Windows = dict[int, list[tuple[int, int, int, int]]]
 
 
 def _cut_time(buffers: tuple[Buffer, ...]) -> tuple[list[int], list[int], list[int], _Windows]:
@@ -140,7 +145,7 @@ def _cut_time(buffers: tuple[Buffer, ...]) -> tuple[list[int], list[int], list[i
         upper[i] = max(upper[i], last[k])
         if buffers[i].gaps:
             low, high = (0, piece.size) if isinstance(piece, Buffer) else (piece.low, piece.high)
-            windows.setdefault(i, []).extend((s, low, high) for s in range(first[k], last[k]))
+            windows.setdefault(i, []).append((first[k], last[k], low, high))
     for i, b in enumerate(buffers):
         if b.gaps and i not in windows:  # gaps cover the whole lifetime: nothing is ever in use
             lower[i] = upper[i] = 0
