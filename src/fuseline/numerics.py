@@ -143,6 +143,18 @@ def minimum(a: Array, b: Array) -> Array:
     return np.where(np.isnan(a), a, picked)
 
 
+def copysign(a: Array, b: Array) -> Array:
+    """The magnitude of ``a`` with the sign of ``b``, +0 and -0 told apart; what is made of a NaN's sign depends on the
+    machine that made the NaN, so a NaN counts as positive."""
+    return np.where(np.isnan(b), np.abs(a), np.copysign(a, b))
+
+
+def signbit(a: Array) -> Array:
+    """Whether ``a`` is below +0: -0 is, a NaN never is, whatever its bits."""
+    negative: Array = np.signbit(a)
+    return negative & ~np.isnan(a) if a.dtype.kind == "f" else negative
+
+
 def fmax(a: Array, b: Array) -> Array:
     """`maximum`, except that a NaN gives way to a number."""
     return maximum(a, b) if a.dtype.kind != "f" else np.where(np.isnan(a), b, np.where(np.isnan(b), a, maximum(a, b)))

@@ -157,7 +157,8 @@ def _arithmetic() -> list[Operation]:
             "fmax", 2, "arithmetic", nm.fmax, "the larger, numbers win over NaN", spellings=("fmax",), commutative=True
         ),
         _row("clip", 3, "arithmetic", nm.clip, "minimum(maximum(x, low), high)", spellings=("clip",)),
-        _row("copysign", 2, "float", np.copysign, "x with the sign of y", spellings=("copysign",), primitive=True),
+        _row("copysign", 2, "float", nm.copysign, "x with the sign of y, that of NaN being +", spellings=("copysign",)),
+        _row("with_sign", 2, "float", np.copysign, "x with the sign bit of y", primitive=True),
     ]
 
 
@@ -172,7 +173,7 @@ def _rounding_and_predicates() -> list[Operation]:
         _row("isnan", 1, "predicate", np.isnan, "is NaN", spellings=("isnan",)),
         _row("isinf", 1, "predicate", np.isinf, "is infinite", spellings=("isinf",)),
         _row("isfinite", 1, "predicate", np.isfinite, "is neither NaN nor infinite", spellings=("isfinite",)),
-        _row("signbit", 1, "predicate", np.signbit, "has its sign bit set", spellings=("signbit",)),
+        _row("signbit", 1, "predicate", nm.signbit, "is below +0; NaN is not", spellings=("signbit",)),
         _row("lt", 2, "compare", np.less, "less", spellings=("less",), infix="<", **p),
         _row("le", 2, "compare", np.less_equal, "less or equal", spellings=("less_equal",), infix="<=", **p),
         _row("eq", 2, "compare", np.equal, "equal", spellings=("equal",), infix="==", commutative=True, **p),

@@ -296,3 +296,19 @@ def test_a_declared_kernel_or_out_in_a_traced_function_is_refused() -> None:
     plain = fl.compile("x + 1")
     with pytest.raises(TraceError, match="return its result"):
         fl.compile(lambda a: plain(a, out=np.empty(3)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_sign_of_a_nan_is_no_part_of_a_result(dtype: str) -> None:
+    x = np.array([np.nan, -np.nan, np.inf, -0.0] * 20, dtype)
+    with np.errstate(invalid="ignore"):
+        made = np.concatenate([x, x - x, -(x - x)])
+    assert np.signbit(made).any() and np.isnan(made[np.signbit(made)]).any()
+    k = fl.compile("s = signbit(x); c = copysign(2.0, x); d = copysign(2.0, (x - x)*y)")
+    s, c, d = k(made, np.ones_like(made))
+    nan = np.isnan(made)
+    assert not s[nan].any() and (c[nan] == 2).all()
+    assert (s[~nan] == np.signbit(made[~nan])).all()
+    assert (c[~nan] == np.copysign(2, made[~nan])).all()
+    with np.errstate(invalid="ignore"):
+        assert (d[np.isnan(made - made)] == 2).all()

@@ -34,8 +34,13 @@ def _is_finite(x: Expr) -> Expr:
 
 def _sign_bit(x: Expr) -> Expr:
     if x.dtype.is_float:
-        return x.bitcast(I32 if x.dtype.bits == 32 else I64) < 0
+        return (x.bitcast(I32 if x.dtype.bits == 32 else I64) < 0) & (x == x)
     return x < 0 if x.dtype.kind == "int" else _false(x)
+
+
+def _copysign(x: Expr, y: Expr) -> Expr:
+    """A NaN counts as positive: its sign bit depends on the machine."""
+    return where(y == y, call("with_sign", x, y), call("abs", x))
 
 
 def _sign(x: Expr) -> Expr:
@@ -110,7 +115,7 @@ def _mod(a: Expr, b: Expr) -> Expr:
         return r
     if a.dtype.is_float:
         adjusted = where((b < 0.0) == (r < 0.0), r, r + b)
-        return where(r == 0.0, call("copysign", r, b), adjusted)
+        return where(r == 0.0, call("with_sign", r, b), adjusted)
     return where((r != 0) & ((r ^ b) < 0), r + b, r)
 
 
@@ -132,7 +137,7 @@ def _floordiv_float(a: Expr, b: Expr) -> Expr:
     quotient = where(differs, quotient - 1.0, quotient)
     floor = call("floor", quotient)
     snapped = where(quotient - floor > 0.5, floor + 1.0, floor)
-    whole = where(quotient == 0.0, call("copysign", quotient.like(0.0), a / b), snapped)
+    whole = where(quotient == 0.0, call("with_sign", quotient.like(0.0), a / b), snapped)
     return where(b == 0.0, a / b, whole)
 
 
@@ -161,6 +166,7 @@ COMPOSITES: dict[str, Function] = {
     "isinf": _is_inf,
     "isfinite": _is_finite,
     "signbit": _sign_bit,
+    "copysign": _copysign,
     "sign": _sign,
     "square": _square,
     "reciprocal": _reciprocal,

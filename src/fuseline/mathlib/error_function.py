@@ -45,7 +45,7 @@ def gelu(x: Expr) -> Expr:
     z = clamped * high
     near = fma(half, fma(z, polynomial(z * z, DOUBLE.table("ERF")), z), half)
     far = where(x < 0.0, negative, where(x > 38.5, x, upper))
-    return where(a < 0.354, call("copysign", near, x), far)
+    return where(a < 0.354, call("with_sign", near, x), far)
 
 
 def _tail_wide(y: Expr) -> Expr:

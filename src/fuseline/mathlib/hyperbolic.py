@@ -66,13 +66,13 @@ def sinh(x: Expr) -> Expr:
     a = abs(x)
     if x.dtype is F32:
         m = expm1_wide(at_most(a, 90.0).cast(F64))
-        return call("copysign", (0.5 * (m + m / (m + 1.0))).cast(F32), x)
+        return call("with_sign", (0.5 * (m + m / (m + 1.0))).cast(F32), x)
     u = x * x
     small = fma(a * u, polynomial(u, DOUBLE.table("SINH")), a)
     h, h_rest = _quarter_exponential(a)
     large, rest = fast_two_sum(h, -0.0625 / h)
     large = large + (rest + h_rest)
-    return call("copysign", where(a > 1.0, large + large, small), x)
+    return call("with_sign", where(a > 1.0, large + large, small), x)
 
 
 def cosh(x: Expr) -> Expr:
@@ -99,7 +99,7 @@ def asinh(x: Expr) -> Expr:
         y = a.cast(F64)
         square = y * y
         value = log1p_wide(y + square / (1.0 + call("sqrt", square + 1.0))).cast(F32)
-        return call("copysign", where(a < math.inf, value, a), x)
+        return call("with_sign", where(a < math.inf, value, a), x)
     large = a > _DOUBLED
     y = where(large, 1.0, a)
     square = y * y
@@ -107,7 +107,7 @@ def asinh(x: Expr) -> Expr:
     value = log1p_finite(where(large, a, argument), DOUBLE, where(large, 0.0, rest))
     value = where(large, value + math.log(2.0), value)
     value = where(a < 2.0**-28, a, value)
-    return call("copysign", where(a < math.inf, value, a), x)
+    return call("with_sign", where(a < math.inf, value, a), x)
 
 
 def acosh(x: Expr) -> Expr:
@@ -143,4 +143,4 @@ def atanh(x: Expr) -> Expr:
         value = 0.5 * log1p_finite(quotient, DOUBLE, error / bottom)
         value = where(a < 2.0**-28, a, value)
     value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
-    return call("copysign", value, x)
+    return call("with_sign", value, x)

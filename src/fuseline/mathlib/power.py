@@ -54,7 +54,7 @@ def cbrt(x: Expr) -> Expr:
     value = product + fma(product * e, fma(e, fma(e, 40.0 / 81.0, 5.0 / 9.0), 2.0 / 3.0), rest)
     value = value.cast(x.dtype) * where(tiny, x.like(2.0**-_CBRT_LIFT), 1.0)
     value = where((a < math.inf) & (a > 0.0), value, a)
-    return call("copysign", value, x)
+    return call("with_sign", value, x)
 
 
 _CBRT_LIFT = 18
@@ -108,7 +108,7 @@ def pow(x: Expr, y: Expr) -> Expr:
     whole = call("rint", y) == y
     half = y * 0.5
     odd = whole & (call("rint", half) != half)
-    value = where(odd, call("copysign", value, x), value)
+    value = where(odd, call("with_sign", value, x), value)
     value = where((x < 0.0) & (x > -math.inf) & ~whole, math.nan, value)
     value = where(x != x, x, where(y != y, y, value))
     return where((y == 0.0) | (x == 1.0), 1.0, value)

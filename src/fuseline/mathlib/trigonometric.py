@@ -124,7 +124,7 @@ def atan(x: Expr) -> Expr:
     f = WIDE if x.dtype is F32 else DOUBLE
     a = abs(x).cast(F64)
     total, rest = _arctangent(a, a.like(1.0), f)
-    return call("copysign", (total + rest).cast(x.dtype), x)
+    return call("with_sign", (total + rest).cast(x.dtype), x)
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
@@ -144,7 +144,7 @@ def atan2(y: Expr, x: Expr) -> Expr:
     turned, turned_rest = fast_two_sum(total.like(high), -total)
     total = where(negative, turned, total)
     rest = where(negative, turned_rest + (low - rest), rest)
-    return call("copysign", (total + rest).cast(x.dtype), y)
+    return call("with_sign", (total + rest).cast(x.dtype), y)
 
 
 def _arctangent(a: Expr, b: Expr, f: Format) -> tuple[Expr, Expr]:

@@ -26,7 +26,8 @@ LIBM = frozenset(_LIBM_NAMES.split())
 """Functions of the C library, called by name where a text asks for them."""
 
 _INFIX = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|", "xor": "^"}
-_MATH = {"fma", "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmod"}
+_MATH = {name: name for name in ("fma", "sqrt", "floor", "ceil", "trunc", "rint", "fmod")} | {"with_sign": "copysign"}
+"""The C functions that are primitives."""
 
 
 def expression(node: Node, args: list[str], helpers: dict[str, str]) -> str:
@@ -82,7 +83,7 @@ def _floating(op: str, d: DType, args: list[str], helpers: dict[str, str]) -> st
         case "minimum" | "maximum":
             return f"{_ordered(op, d, helpers)}({args[0]}, {args[1]})"
     if op in _MATH or op in LIBM:
-        return f"{op}{_suffix(d)}({', '.join(args)})"
+        return f"{_MATH.get(op, op)}{_suffix(d)}({', '.join(args)})"
     if op in _INFIX:
         return f"{args[0]} {_INFIX[op]} {args[1]}"
     raise UnsupportedError(f"no C text for {op} on {d}")

@@ -315,7 +315,7 @@ _WRITERS: dict[str, _Instruction] = {
     "ceil": _intrinsic("ceil"),
     "trunc": _intrinsic("trunc"),
     "rint": _intrinsic("nearbyint"),
-    "copysign": _intrinsic("copysign"),
+    "with_sign": _intrinsic("copysign"),
     "minimum": _intrinsic("minimum", "smin", "umin"),
     "maximum": _intrinsic("maximum", "smax", "umax"),
     "and": _plain("", "and", "and"),
