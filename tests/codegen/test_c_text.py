@@ -209,6 +209,7 @@ def test_reductions_are_refused_by_name():
         emit_program(graph("x: f32[T, D]; y = sum(x, -1)"), "rows")
 
 
+@needs_compiler
 def test_a_note_cannot_leave_its_comment_or_hide_in_it(tmp_path: Path) -> None:
     note = "x + b # */ int oops; /* /*/ \x1b[31m \u202e *\\\n/ 注释\r\ttab"
     text = emit_program(graph("x + b"), note=note)
@@ -219,6 +220,7 @@ def test_a_note_cannot_leave_its_comment_or_hide_in_it(tmp_path: Path) -> None:
     build([text], tmp_path, ["-O1", "-Wcomment"])
 
 
+@needs_compiler
 def test_softplus_and_logaddexp_are_one_loop_over_the_c_library(tmp_path: Path) -> None:
     x, y = (np.float64([-np.inf, -800, -3, -0.5, 0, 0.5, 3, 800, np.inf, np.nan, np.inf, -np.inf, 1]) for _ in range(2))
     y[:] = [-np.inf, 2, -3, 0.5, 0, 7, 3, -800, np.inf, 1, -np.inf, np.inf, np.nan]
