@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -14,3 +15,9 @@ def cache_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("fuseline", appauthor=False))
+
+
+def is_private(facts: os.stat_result) -> bool:
+    """Whether the file or folder with these facts belongs to this user and nobody else may write to it."""
+    mine = not hasattr(os, "geteuid") or facts.st_uid == os.geteuid()
+    return mine and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

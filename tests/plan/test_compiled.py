@@ -47,6 +47,28 @@ def test_compiled_code_is_ready_only_after_it_was_sealed(kept: Path, monkeypatch
     assert sorted(p.name for p in (kept / "planner").iterdir()) == [found.folder.name]
 
 
+def test_code_that_somebody_else_may_have_written_is_not_loaded(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    compile_now(loops())
+    folder = loops().folder
+    assert loops().ready()
+    for part in (folder.parent, folder, next(p for p in folder.rglob("*") if p.is_file())):
+        mode = part.stat().st_mode
+        part.chmod(mode | 0o020)
+        assert not loops().ready()
+        part.chmod(mode)
+        assert loops().ready()
+    moved = folder.with_name("elsewhere")
+    folder.rename(moved)
+    folder.symlink_to(moved)
+    assert not loops().ready()
+    folder.unlink()
+    moved.rename(folder)
+    assert loops().ready()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert not loops().ready()
+
+
 def test_any_damaged_byte_and_any_missing_file_make_it_compile_anew(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from fuseline.errors import DataFileError
-from fuseline.folders import cache_folder
+from fuseline.folders import cache_folder, is_private
 from fuseline.machine.device import Device
 from fuseline.machine.files import load_device_file
 
@@ -41,8 +41,7 @@ def _is_private(path: Path) -> bool:
         status = os.lstat(path)
     except OSError:
         return False
-    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return stat.S_ISREG(status.st_mode) and mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(status.st_mode) and is_private(status)
 
 
 def save_host(text: str) -> Path:

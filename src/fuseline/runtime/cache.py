@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..folders import cache_folder
+from ..folders import cache_folder, is_private
 
 _SUFFIX = ".flc"
 _TEMPORARY_SUFFIX = ".tmp"
@@ -96,7 +96,7 @@ class ObjectCache:
         file = os.open(key + _SUFFIX, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         with open(file, "rb", buffering=0) as stream:
             facts = os.fstat(file)
-            if not stat.S_ISREG(facts.st_mode) or not _is_private(facts):
+            if not stat.S_ISREG(facts.st_mode) or not is_private(facts):
                 self.last_problem = f"{key}{_SUFFIX} is not a file that only this user may write; ignored"
                 return None
             data = stream.readall()
@@ -112,10 +112,6 @@ class ObjectCache:
 
 def _digest(key: str, content: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + content).digest()
-
-
-def _is_private(facts: os.stat_result) -> bool:
-    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 @contextlib.contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..codegen.llvm import BodyText, body_text
 from ..codegen.llvm.target import LlvmTarget
 from ..ir.graph import Graph
+from ..ops import OPERATIONS
 from . import host, jit, native
-from .loop import Body, Loop
+from .loop import LEAST_ITEM_NS, Body, Loop
 
 
 def elementwise_loop(graph: Graph, target: LlvmTarget | None = None) -> Loop:
@@ -20,7 +21,21 @@ def elementwise_loop(graph: Graph, target: LlvmTarget | None = None) -> Loop:
         tuple(node.dtype.numpy for node in graph.inputs),
         tuple(node.dtype.numpy for node in graph.output_nodes),
         lambda: _body(graph, chosen),
+        _item_ns(graph),
     )
+
+
+_EXACT_NS, _MEASURED_NS = 0.02, 0.4
+"""An exact operation and a function on one element of four bytes, as docs/benchmarks.md has them for AVX2."""
+
+
+def _item_ns(graph: Graph) -> float:
+    """A rough guess, good enough to tell a call that is worth sharing out from one that is over before help comes."""
+    total = 0.0
+    for node in graph.nodes:
+        cost = _MEASURED_NS if OPERATIONS[node.op].exactness == "measured" else _EXACT_NS
+        total += cost * max(1.0, node.dtype.computed.bits / 32)
+    return max(total, LEAST_ITEM_NS)
 
 
 def _body(graph: Graph, target: LlvmTarget) -> Body:

@@ -101,13 +101,11 @@ class FastCall:
 
     Args:
         slow: the Python function that takes every call which is not of the remembered kind.
-        small_items: most elements of a remembered call.
         few_rows: most rows of operands that are not all contiguous and of one shape; 0 where shapes must be equal.
         single: whether there is one output, so that ``out`` is an array and not a tuple.
     """
 
-    def __init__(self, slow: Callable[..., Any], small_items: int, few_rows: int, single: bool) -> None:
-        self._small_items = small_items
+    def __init__(self, slow: Callable[..., Any], few_rows: int, single: bool) -> None:
         self._few_rows = few_rows
         out_type = np.ndarray if single else tuple
         fields = (
@@ -128,8 +126,9 @@ class FastCall:
         )
         """Keeps alive everything it needs, this object not."""
 
-    def remember(self, loop: Loop, ufunc: np.ufunc, wrap: Callable[[Any], Any] | None) -> None:
-        """Send small calls with operands of exactly the dtypes of ``loop`` to it, or to ``ufunc``, which has it alone.
+    def remember(self, loop: Loop, ufunc: np.ufunc, small_items: int, wrap: Callable[[Any], Any] | None) -> None:
+        """Send calls of at most ``small_items`` elements with operands of exactly the dtypes of ``loop`` to it, or to
+        ``ufunc``, which has it alone.
 
         ``wrap`` makes the result of a tuple of several outputs.
 
@@ -140,7 +139,7 @@ class FastCall:
         if known is None:
             wrap_address = id(wrap) if wrap is not None else None
             int_type, float_type = _standing_for(dtypes)
-            head = [id(ufunc), wrap_address, len(dtypes), self._small_items, self._few_rows, int_type, float_type]
+            head = [id(ufunc), wrap_address, len(dtypes), small_items, self._few_rows, int_type, float_type]
             head += [_DIRECT_ITEMS, loop.record_address]
             fields = [*head, *map(id, loop.inputs + loop.outputs)]
             known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap, loop)

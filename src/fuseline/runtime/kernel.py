@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 DTypes = tuple[np.dtype[Any], ...]
 
-SMALL_ITEMS = 1 << 15
-"""Results of at most this many elements go through NumPy's iteration where that is one loop."""
+SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
+"""Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
+the second for the cheapest. Larger results are worth recycling."""
+_SHARING_PAYS_NS = 60_000
+"""Work of less than this is over before another thread has woken up."""
 
 FEW_ROWS = 64
 """Operands that are not contiguous and of one shape go that way too if they have at most this many rows."""
@@ -106,7 +109,7 @@ class ElementwiseKernel:
         self._lock = Lock()
         self._ufunc: np.ufunc | None = None
         few_rows = FEW_ROWS if self._reads_evenly else 0
-        self._fast = FastCall(self._python_call, SMALL_ITEMS, few_rows, self._single) if is_available() else None
+        self._fast = FastCall(self._python_call, few_rows, self._single) if is_available() else None
         self._remembered: DTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
@@ -152,11 +155,14 @@ class ElementwiseKernel:
         """Let the next small call with these dtypes go straight to the ufunc."""
         usual = self._check_shapes is None and not self._has_constant_output
         if usual and self._fast is not None and made.ufunc is not None:
-            self._fast.remember(made.loop, made.ufunc, None if self._single else self._pack)
+            wrap = None if self._single else self._pack
+            self._fast.remember(made.loop, made.ufunc, small_items(made.loop), wrap)
         self._remembered = dtypes
 
     def _python_call(self, *args: Any, **named: Any) -> Any:
         """``kernel(x, b, r)``, by name, or with ``out=`` (an array, or a tuple with one or None for each output)."""
+        if any(isinstance(a, np.generic) for a in args):  # arrays of no axes take the short ways that scalars do not
+            return self.__call__(*[np.asarray(a) if isinstance(a, np.generic) else a for a in args], **named)
         if self._prepared and (not named or (len(named) == 1 and "out" in named)):
             prepared = self._prepared.get(_signature_of(args))
             if prepared is not None:
@@ -195,7 +201,7 @@ class ElementwiseKernel:
         names = (*self.inputs, *self.outputs)
         shape = nest.broadcast_shape([a.shape for a in arrays], names)
         fresh = all(o is None for o in outputs)
-        if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays):
+        if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays, small_items(made.loop)):
             small = made.ufunc(*arrays)
             return [small] if self._single else list(small)
         results = iterate.run(made.loop, arrays, outputs, names)
@@ -268,9 +274,14 @@ class ElementwiseKernel:
         return given
 
 
-def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array]) -> bool:
+def small_items(loop: Loop) -> int:
+    """Elements up to which a call of ``loop`` is better left to NumPy's iteration and this thread."""
+    return max(SMALL_ITEMS, min(LARGEST_SMALL_ITEMS, int(_SHARING_PAYS_NS / loop.item_ns)))
+
+
+def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array], most_items: int) -> bool:
     """Whether NumPy would call a loop once or a few times; it calls it for every row of anything less regular."""
-    if math.prod(shape) > SMALL_ITEMS:
+    if math.prod(shape) > most_items:
         return False
     return math.prod(shape[:-1]) <= FEW_ROWS or all(
         a.size == 1 or (a.shape == shape and (a.ndim <= 1 or a.flags.c_contiguous)) for a in arrays

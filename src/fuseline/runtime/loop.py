@@ -20,6 +20,8 @@ from . import native
 from .image import LoadedImage
 from .locks import Lock
 
+LEAST_ITEM_NS = 0.1
+"""What an element takes at least, of a program that only moves it between caches."""
 STREAMING = 1
 """Flag of a body: the outputs are 64-byte aligned and bypass the caches."""
 
@@ -46,21 +48,24 @@ class Body:
 
 
 class Loop:
-    """``inputs`` and ``outputs`` are dtypes in native byte order; ``compile_body`` runs at most once."""
+    """``inputs`` and ``outputs`` are dtypes in native byte order; ``compile_body`` runs at most once. ``item_ns`` is
+    about what one thread needs for an element, known before anything is compiled."""
 
-    __slots__ = ("__weakref__", "_body", "_compile_body", "_error", "_lock", "_record", "inputs", "outputs")
+    __slots__ = ("__weakref__", "_body", "_compile_body", "_error", "_lock", "_record", "inputs", "item_ns", "outputs")
 
     def __init__(
         self,
         inputs: tuple[np.dtype[Any], ...],
         outputs: tuple[np.dtype[Any], ...],
         compile_body: Callable[[], Body],
+        item_ns: float = LEAST_ITEM_NS,
     ) -> None:
         for dtype in inputs + outputs:
             if dtype.itemsize not in _ITEM_SIZES_BYTES or not dtype.isnative:
                 raise UnsupportedError(f"compiled loops have no operand of dtype {dtype}; convert it first")
         self.inputs = inputs
         self.outputs = outputs
+        self.item_ns = item_ns
         self._compile_body = compile_body
         self._body: Body | None = None
         self._error: BaseException | None = None

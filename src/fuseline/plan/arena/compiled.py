@@ -24,7 +24,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from fuseline.errors import PlanError
-from fuseline.folders import cache_folder
+from fuseline.folders import cache_folder, is_private
 
 
 @cache
@@ -93,7 +93,7 @@ class Loops:
         """Whether it can be used at once: compiled code of these very functions lies on disk, every byte as it was
         sealed. What was damaged is removed.
         """
-        if not compiling_allowed():
+        if not compiling_allowed() or not self._is_private():
             return False
         try:
             sealed = json.loads((self.folder / _SEAL).read_text(encoding="utf-8"))
@@ -110,11 +110,18 @@ class Loops:
         except PlanError:
             return False
 
+    def _is_private(self) -> bool:
+        """Whether nobody else may have written what lies there: numba's files are pickles, which can do anything."""
+        if not self.folder.is_dir():
+            return False
+        parts = (self.folder.parent, self.folder, *self.folder.rglob("*"))
+        return all(is_private(os.lstat(part)) and not part.is_symlink() for part in parts)
+
     def compile_and_seal(self, use: Callable[[], object]) -> None:
         """Compile the functions that ``use`` calls, at low priority, and seal them on disk: whole, or not at all."""
         if hasattr(os, "nice"):
             os.nice(5)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(self.folder.parent, mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".building-", dir=self.folder.parent) as name:
             made = Path(name) / "made"
             vars(self)["functions"] = self.compiled_in(made)
