@@ -56,6 +56,10 @@ class LimitError(FuselineError, ValueError):
     """A stated size limit was exceeded."""
 
 
+class NumberRangeError(FuselineError, OverflowError):
+    """A Python number given to a kernel that the dtype of the arrays beside it cannot hold."""
+
+
 class LiteralError(FuselineError, ArithmeticError, ValueError):
     """A number in a program that its operation or dtype does not admit."""
 

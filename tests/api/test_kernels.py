@@ -13,7 +13,7 @@ import pytest
 
 import fuseline as fl
 from arrays import same_bits
-from fuseline.errors import TraceError
+from fuseline.errors import NumberRangeError, TraceError, TypeRuleError
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 SOFTMAX = "x: f32[T, D]\nm = max(x, -1)\ne = exp(x - m)\ns = sum(e, -1)\ny = e / s"
@@ -312,3 +312,24 @@ def test_the_sign_of_a_nan_is_no_part_of_a_result(dtype: str) -> None:
     assert (c[~nan] == np.copysign(2, made[~nan])).all()
     with np.errstate(invalid="ignore"):
         assert (d[np.isnan(made - made)] == 2).all()
+
+
+def test_named_results_pickle_and_come_back_as_themselves() -> None:
+    pair = fl.compile("s = x + y\nd = x - y", name="pair")
+    found = pair(np.arange(3.0), np.ones(3))
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301
+    assert type(again) is type(found)
+    assert again._fields == ("s", "d")
+    assert (again.d == found.d).all()
+
+
+@pytest.mark.parametrize("operand", [np.ones(3, complex), np.ones(3, "longdouble"), np.array(["a"]), 2**70])
+def test_an_operand_that_is_no_number_of_ours_is_named(operand: Any) -> None:
+    with pytest.raises(TypeRuleError, match="the input x"):
+        fl.compile("x + y")(operand, 1)
+
+
+def test_a_number_that_no_array_beside_it_can_hold_is_named() -> None:
+    for array, number in ((np.ones(3, np.uint8), 300), (np.ones(3, np.uint8), 2**70), (np.ones(3), 10**400)):
+        with pytest.raises(NumberRangeError, match=r"the input y: .* does not fit"):
+            fl.compile("x + y")(array, number)

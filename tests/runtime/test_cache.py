@@ -78,6 +78,15 @@ def test_a_link_or_a_file_that_others_may_write_is_not_believed(objects: ObjectC
     assert objects.get(KEY) is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this machine")
+def test_a_pipe_in_place_of_an_entry_is_a_miss_and_nobody_waits(objects: ObjectCache) -> None:
+    objects.put(KEY, b"code")
+    entry_file(objects).unlink()
+    os.mkfifo(entry_file(objects), 0o600)
+    assert objects.get(KEY) is None
+    assert objects.put(KEY, b"code") and objects.get(KEY) == b"code"
+
+
 def test_a_link_in_place_of_the_directory_is_not_followed(objects: ObjectCache, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o755)
     assert objects.directory is not None

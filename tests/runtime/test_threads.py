@@ -44,7 +44,9 @@ def count_in_a_process(**environment: str) -> int:
 def test_the_environment_decides_before_the_machine() -> None:
     assert count_in_a_process(FUSELINE_NUM_THREADS="3", OMP_NUM_THREADS="5") == 3
     assert count_in_a_process(OMP_NUM_THREADS="5,2") == 5
-    assert 1 <= count_in_a_process(FUSELINE_NUM_THREADS="0") <= threads.affinity()
+    for nonsense in ("0", "", "²", "9" * 5000, "-3", "1.5", "many"):
+        found = count_in_a_process(FUSELINE_NUM_THREADS=nonsense, OMP_NUM_THREADS=nonsense)
+        assert 1 <= found <= threads.affinity()
 
 
 def test_affinity_and_quota_bound_the_count(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import platform
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -213,6 +214,55 @@ def test_an_error_while_compiling_is_raised_by_the_call_and_the_next_call_tries_
         ufunc(x, b, r)
     assert caught.value is error
     assert same_bits(ufunc(x, b, r), x * b + r)
+
+
+def test_threads_whose_compilations_fail_at_once_each_raise_their_own_error() -> None:
+    working = multiply_add(F32)
+
+    def compile_body() -> Body:
+        raise CompilerError(f"in thread {threading.get_ident()}")
+
+    ufunc = make_ufunc("failing", "", [Loop(working.inputs, working.outputs, compile_body)])
+    x, b, r = operands()
+    wrong: list[object] = []
+
+    def call() -> None:
+        mine = f"in thread {threading.get_ident()}"
+        for _ in range(300):
+            try:
+                wrong.append(ufunc(x, b, r))
+            except CompilerError as error:
+                if str(error) != mine:
+                    wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [threading.Thread(target=call) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+def test_an_interrupt_on_the_way_into_the_compiler_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first thing the compiler's own code may do is to raise what was pending when it was called."""
+    working = multiply_add(F32)
+    loop = Loop(working.inputs, working.outputs, working.body)
+    x, b, r = operands()
+    out = np.full_like(x, -1)
+
+    def interrupted(self: Loop) -> Body:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Loop, "body", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_ufunc("interrupted", "", [loop])(x, b, r, out=out)
+    monkeypatch.undo()
+    assert same_bits(make_ufunc("again", "", [loop])(x, b, r), x * b + r)
 
 
 def test_a_ufunc_owns_its_loops_and_takes_them_along() -> None:

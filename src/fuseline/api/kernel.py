@@ -144,7 +144,10 @@ class Kernel(ElementwiseKernel):
         """The optimised graph for these input dtypes, shapes left open."""
         types: dict[str, TensorType] = {}
         for declared, given in zip(self.program.inputs, dtypes, strict=True):
-            d = dtype_of(given)
+            try:
+                d = dtype_of(given)
+            except TypeRuleError as error:
+                raise TypeRuleError(f"the input {declared.name}: {error}") from None
             if declared.dtype is not None and declared.dtype is not d:
                 raise TypeRuleError(
                     f"the input {declared.name} is declared {declared.dtype}; the array given is {d}: convert it, or "

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..folders import cache_folder, is_private
+from .environment import stated_count
 
 _SUFFIX = ".flc"
 _TEMPORARY_SUFFIX = ".tmp"
@@ -27,6 +28,8 @@ _TOUCH_AFTER_S = 3600.0
 _WRITES_BETWEEN_SWEEPS = 64
 _DIGEST_BYTES = 32
 _OFF = {"0", "off", "no", "false"}
+_HOW_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""Nothing that could make the reader wait, as a pipe does, before it is seen to be no file."""
 
 
 class ObjectCache:
@@ -93,7 +96,7 @@ class ObjectCache:
             return 0
 
     def _read(self, folder: int, key: str) -> bytes | None:
-        file = os.open(key + _SUFFIX, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        file = os.open(key + _SUFFIX, _HOW_TO_READ, dir_fd=folder)
         with open(file, "rb", buffering=0) as stream:
             facts = os.fstat(file)
             if not stat.S_ISREG(facts.st_mode) or not is_private(facts):
@@ -232,8 +235,8 @@ def default_directory() -> Path | None:
 
 def default_limit_bytes() -> int:
     """``FUSELINE_CACHE_BYTES``, or 256 MiB."""
-    stated = os.environ.get("FUSELINE_CACHE_BYTES", "")
-    return int(stated) if stated.isdigit() else _DEFAULT_LIMIT_BYTES
+    stated = stated_count("FUSELINE_CACHE_BYTES")
+    return _DEFAULT_LIMIT_BYTES if stated is None else stated
 
 
 @functools.cache

@@ -105,7 +105,7 @@ def host_target() -> LlvmTarget:
     Raises `UnsupportedError` for a processor that fuseline has no code for, or a target this processor cannot run.
     """
     names = target_names()
-    asked = os.environ.get("FUSELINE_TARGET", "native")
+    asked = os.environ.get("FUSELINE_TARGET") or "native"
     if not names:
         raise UnsupportedError(
             f"no compiled kernels on {platform.machine()}; x86-64 and AArch64 are supported. Use the 'numpy' target."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ShapeError, TypeRuleError
+from ..errors import NumberRangeError, ShapeError, TypeRuleError
 from . import iterate, nest, recycle, threads
 from .fastcall import FastCall, is_available
 from .locks import Lock
@@ -102,7 +102,7 @@ class ElementwiseKernel:
         self._reads_evenly = all(r == everything for r in self._reads)
         self._has_constant_output = self._input_count > 0 and not all(self._reads)
         self._single = len(self.outputs) == 1
-        self._result_type: Any = namedtuple(name, outputs)  # type: ignore[misc]
+        self._result_type: Any = result_type(name, self.outputs)
         # What `_make` does, without a Python frame.
         self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, self._result_type)
         self._known: dict[tuple[Any, ...], Specialisation] = {}
@@ -274,6 +274,21 @@ class ElementwiseKernel:
         return given
 
 
+@functools.cache
+def result_type(name: str, outputs: tuple[str, ...]) -> Any:
+    """The named tuple of a kernel's results; it pickles as its name, its fields and its values."""
+
+    def reduce(self: Any) -> Any:
+        return _result, (name, outputs, tuple(self))
+
+    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]
+    return type(name, (plain,), {"__slots__": (), "__reduce__": reduce})
+
+
+def _result(name: str, outputs: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return result_type(name, outputs)(*values)
+
+
 def small_items(loop: Loop) -> int:
     """Elements up to which a call of ``loop`` is better left to NumPy's iteration and this thread."""
     return max(SMALL_ITEMS, min(LARGEST_SMALL_ITEMS, int(_SHARING_PAYS_NS / loop.item_ns)))
@@ -311,6 +326,17 @@ def _check_number(dtype: np.dtype[Any], name: str) -> None:
         raise TypeRuleError(f"the input {name} has dtype {dtype}; compiled kernels take numbers")
 
 
+def _number_array(value: Any, dtypes: Sequence[np.dtype[Any]], name: str) -> Array:
+    """A Python number in the dtype that the arrays beside it call for (NEP 50)."""
+    try:
+        made = np.asarray(value, np.result_type(*dtypes, value) if dtypes else None)
+    except OverflowError:
+        shown = f"the number {value}" if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
+        raise NumberRangeError(f"the input {name}: {shown} does not fit {np.result_type(*dtypes, 0)}") from None
+    _check_number(made.dtype, name)
+    return made
+
+
 def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
     """Arrays in native byte order, and their dtypes; Python numbers take the dtype of the arrays."""
     strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
@@ -318,9 +344,9 @@ def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array],
         if isinstance(value, np.ndarray):
             _check_number(value.dtype, name)
     arrays: list[Array] = []
-    for value in strong:
+    for value, name in zip(strong, names, strict=True):
         if not isinstance(value, np.ndarray):
             dtypes = [v.dtype for v in strong if isinstance(v, np.ndarray)]
-            value = np.asarray(value, np.result_type(*dtypes, value) if dtypes else None)
+            value = _number_array(value, dtypes, name)
         arrays.append(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
     return arrays, tuple([a.dtype for a in arrays])

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
-from types import TracebackType
+from _thread import RLock
 
 
-class Lock:
-    """A re-entrant lock for use with ``with``; renewed in a forked child."""
+class Lock(RLock):  # type: ignore[misc]  # a base class in every CPython, whatever its stub says
+    """A re-entrant lock for use with ``with``; free in a forked child.
 
-    __slots__ = ("__weakref__", "_lock")
+    ``with`` takes and frees it in C: a method of ours would be a place for an interrupt between the lock and the
+    statement that frees it.
+    """
+
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        super().__init__()
         _known.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
-
-    def renew(self) -> None:
-        """Forget who holds it."""
-        self._lock = threading.RLock()
 
 
 _known: weakref.WeakSet[Lock] = weakref.WeakSet()
@@ -35,7 +26,7 @@ _known: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 def _renew_all() -> None:
     for lock in list(_known):
-        lock.renew()
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # what the standard library does with its own
 
 
 if hasattr(os, "register_at_fork"):

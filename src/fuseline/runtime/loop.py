@@ -25,8 +25,8 @@ LEAST_ITEM_NS = 0.1
 STREAMING = 1
 """Flag of a body: the outputs are 64-byte aligned and bypass the caches."""
 
-_HEADER_FIELDS = 8
-_BODY, _LANES, _INPUTS, _OPERANDS, _RESOLVE, _ERROR_TYPE, _ERROR_VALUE, _POOL = range(_HEADER_FIELDS)
+_HEADER_FIELDS = 6
+_BODY, _LANES, _INPUTS, _OPERANDS, _COMPILER, _ARGUMENT = range(_HEADER_FIELDS)
 _ITEM_SIZES_BYTES = frozenset({1, 2, 4, 8})
 
 
@@ -51,7 +51,17 @@ class Loop:
     """``inputs`` and ``outputs`` are dtypes in native byte order; ``compile_body`` runs at most once. ``item_ns`` is
     about what one thread needs for an element, known before anything is compiled."""
 
-    __slots__ = ("__weakref__", "_body", "_compile_body", "_error", "_lock", "_record", "inputs", "item_ns", "outputs")
+    __slots__ = (
+        "__weakref__",
+        "_argument",
+        "_body",
+        "_compile_body",
+        "_lock",
+        "_record",
+        "inputs",
+        "item_ns",
+        "outputs",
+    )
 
     def __init__(
         self,
@@ -68,13 +78,14 @@ class Loop:
         self.item_ns = item_ns
         self._compile_body = compile_body
         self._body: Body | None = None
-        self._error: BaseException | None = None
         self._lock = Lock()
         operands = inputs + outputs
         self._record = (ctypes.c_int64 * (_HEADER_FIELDS + len(operands)))()
         self._record[_INPUTS] = len(inputs)
         self._record[_OPERANDS] = len(operands)
-        self._record[_RESOLVE] = ctypes.cast(_resolve, ctypes.c_void_p).value or 0
+        self._argument = self.record_address  # an object that native code hands to the compiler
+        self._record[_COMPILER] = id(_compile_record)
+        self._record[_ARGUMENT] = id(self._argument)
         self._record[_HEADER_FIELDS:] = [dtype.itemsize for dtype in operands]
         _loops[self.record_address] = self
 
@@ -103,21 +114,10 @@ class Loop:
                 self._body = body
             return self._body
 
-    def compile_from_native(self) -> None:
-        """Compile on behalf of native code, which raises in its own time what went wrong here."""
-        try:
-            self.body()
-        except BaseException as error:  # noqa: BLE001 - handed on to the caller through native code, see run.ll
-            self._error = error
-            self._record[_ERROR_TYPE] = id(type(error))
-            self._record[_ERROR_VALUE] = id(error)
-
 
 _loops: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
 
 
-def _resolve_record(address: int) -> None:
-    _loops[address].compile_from_native()
-
-
-_resolve = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_resolve_record)
+def _compile_record(address: int) -> None:
+    """Compile for native code that has come to a loop without a body; what this raises is raised there."""
+    _loops[address].body()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .environment import stated_count
 from .host import physical_memory_bytes
 
 SMALLEST_BYTES = 1 << 20
@@ -29,9 +29,9 @@ _LARGEST_WASTE = 1.25
 @functools.cache
 def bound_bytes() -> int:
     """Idle bytes kept at most: ``FUSELINE_RECYCLE_BYTES``, else 1 GiB or an eighth of memory, whichever is less."""
-    stated = os.environ.get("FUSELINE_RECYCLE_BYTES", "")
-    if stated.isdigit():
-        return int(stated)
+    stated = stated_count("FUSELINE_RECYCLE_BYTES")
+    if stated is not None:
+        return stated
     return min(_DEFAULT_BOUND_BYTES, physical_memory_bytes() // _SHARE_OF_MEMORY)
 
 

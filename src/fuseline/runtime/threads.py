@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..errors import LimitError
 from . import native
+from .environment import stated_count
 from .image import immortal
 from .locks import Lock
 
@@ -53,9 +54,9 @@ def available() -> int:
     That is the affinity mask, cut to the control group's quota (rounded up). Read once a process.
     """
     for name in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS"):
-        first = os.environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS may list nesting levels
-        if first.isdigit() and int(first) > 0:
-            return min(int(first), THREAD_LIMIT)
+        stated = stated_count(name)
+        if stated:
+            return min(stated, THREAD_LIMIT)
     return min(affinity(), quota() or THREAD_LIMIT, THREAD_LIMIT)
 
 

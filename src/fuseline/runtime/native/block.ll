@@ -5,10 +5,10 @@
 ; flags bit 0: outputs are 64-byte aligned and are stored past the caches. A body reads a vector of every input before it
 ; writes any output, so an output may be the very memory of an input.
 ;
-; %kernel: body, lanes, inputs, operands (inputs and outputs), resolve, error type, error value, pool, then an item size
-; in bytes for each operand. `body` is null until `resolve` has compiled it.
+; %kernel: body, lanes, inputs, operands (inputs and outputs), compiler and its argument (two Python objects), then an item
+; size in bytes for each operand. `body` is null until the compiler has been called.
 
-%kernel = type { ptr, i64, i64, i64, ptr, ptr, ptr, ptr, [0 x i64] }
+%kernel = type { ptr, i64, i64, i64, ptr, ptr, [0 x i64] }
 
 ; Fewer items than a vector, by the same body: %n items at each of %at go through padded vectors in %scratch. Inputs whose
 ; increment is 0 are whole vectors already. The padding repeats the first item, so it can trap or trip nothing new.
@@ -42,7 +42,7 @@ fill:
   %copies = and i1 %is_input, %wanted
   br i1 %copies, label %copy, label %fill_next
 copy:
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %item = load i64, ptr %item_at, align 8
   call void @copy_items(ptr %slot, i64 %item, ptr %p, i64 %item, i64 %n, i64 %item)
   %used = mul i64 %n, %item
@@ -62,7 +62,7 @@ give:
   %out = load ptr, ptr %out_at, align 8
   %result_at = getelementptr ptr, ptr %padded, i64 %o
   %result = load ptr, ptr %result_at, align 8
-  %out_item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %o
+  %out_item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %o
   %out_item = load i64, ptr %out_item_at, align 8
   call void @copy_items(ptr %out, i64 %out_item, ptr %result, i64 %out_item, i64 %n, i64 %out_item)
   %o_next = add i64 %o, 1
@@ -88,7 +88,7 @@ loop:
   %address = ptrtoint ptr %p to i64
   %back = sub i64 0, %address
   %bytes = and i64 %back, 63
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %o
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %o
   %item = load i64, ptr %item_at, align 8
   %items = udiv i64 %bytes, %item
   %rest = urem i64 %bytes, %item
@@ -171,7 +171,7 @@ look:
   %arg = load ptr, ptr %arg_at, align 8
   %step_at = getelementptr i64, ptr %steps, i64 %i
   %step = load i64, ptr %step_at, align 8
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %item = load i64, ptr %item_at, align 8
   %vector_bytes = mul i64 %item, %lanes
   %slot_offset = mul i64 %i, %packed_bytes
@@ -262,7 +262,7 @@ loop:
 point:
   %arg_at = getelementptr ptr, ptr %args, i64 %i
   %arg = load ptr, ptr %arg_at, align 8
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %item = load i64, ptr %item_at, align 8
   %distance = mul i64 %item, %first
   %p = getelementptr i8, ptr %arg, i64 %distance
@@ -323,7 +323,7 @@ move:
   %step = load i64, ptr %step_at, align 8
   %distance = mul i64 %step, %first
   %p = getelementptr i8, ptr %arg, i64 %distance
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %item = load i64, ptr %item_at, align 8
   %is_input = icmp slt i64 %i, %nin
   br i1 %is_input, label %in, label %out

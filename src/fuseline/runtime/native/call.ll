@@ -203,7 +203,7 @@ input:
   %in_more = icmp slt i64 %in_next, %count
   br i1 %in_more, label %input, label %targets
 targets:
-  %item_sizes = getelementptr %kernel, ptr %kernel, i64 0, i32 8
+  %item_sizes = getelementptr %kernel, ptr %kernel, i64 0, i32 6
   br i1 %positional, label %output, label %given_output
 given_output:
   ; One output that is given: like a new one, and apart from the inputs or the very items of one.

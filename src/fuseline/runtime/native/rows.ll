@@ -47,7 +47,7 @@ look:
   %step = load i64, ptr %step_at, align 8
   %row_step_at = getelementptr i64, ptr %row_steps, i64 %i
   %row_step = load i64, ptr %row_step_at, align 8
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %item = load i64, ptr %item_at, align 8
   %vector_bytes = mul i64 %item, %lanes
   %inc_at = getelementptr i64, ptr %incs, i64 %i
@@ -92,7 +92,7 @@ in:
   %j = phi i64 [ 0, %blocks ], [ %j_next, %in_next ]
   %j_kind_at = getelementptr i8, ptr %kinds, i64 %j
   %j_kind = load i8, ptr %j_kind_at, align 1
-  %j_item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %j
+  %j_item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %j
   %j_item = load i64, ptr %j_item_at, align 8
   %j_step_at = getelementptr i64, ptr %steps, i64 %j
   %j_step = load i64, ptr %j_step_at, align 8
@@ -142,7 +142,7 @@ out:
   %o_packed = icmp eq i8 %o_kind, 2
   br i1 %o_packed, label %out_unpack, label %out_next
 out_unpack:
-  %o_item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %o
+  %o_item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %o
   %o_item = load i64, ptr %o_item_at, align 8
   %o_step_at = getelementptr i64, ptr %steps, i64 %o
   %o_step = load i64, ptr %o_step_at, align 8

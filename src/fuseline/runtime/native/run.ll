@@ -8,7 +8,6 @@ declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
-declare void @PyErr_SetObject(ptr, ptr)
 
 ; ---------------------------------------------------------------------------------------------------- the ufunc's loop
 
@@ -29,7 +28,7 @@ outputs:
   %out = load i64, ptr %out_at, align 8
   %out_step_at = getelementptr i64, ptr %steps, i64 %o
   %out_step = load i64, ptr %out_step_at, align 8
-  %out_item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %o
+  %out_item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %o
   %out_item = load i64, ptr %out_item_at, align 8
   %out_span = mul i64 %out_step, %last_index
   %out_other = add i64 %out, %out_span
@@ -43,7 +42,7 @@ inputs:
   %in = load i64, ptr %in_at, align 8
   %in_step_at = getelementptr i64, ptr %steps, i64 %i
   %in_step = load i64, ptr %in_step_at, align 8
-  %in_item_at = getelementptr %kernel, ptr %k, i64 0, i32 8, i64 %i
+  %in_item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %in_item = load i64, ptr %in_item_at, align 8
   %in_span = mul i64 %in_step, %last_index
   %in_other = add i64 %in, %in_span
@@ -89,23 +88,24 @@ entry:
   br i1 %compiled, label %ready, label %compile
 compile:
   call void @fp_leave(i64 %fp)
-  %resolve_at = getelementptr %kernel, ptr %k, i64 0, i32 4
-  %resolve = load ptr, ptr %resolve_at, align 8
-  call void %resolve(ptr %k)
-  %new_body = load atomic ptr, ptr %k acquire, align 8
-  %failed = icmp eq ptr %new_body, null
-  br i1 %failed, label %fail, label %compiled_now
-fail:
-  call void @fp_leave(i64 %fp)
-  ; NumPy looks for an exception after the loop, so setting one is enough.
-  %type_at = getelementptr %kernel, ptr %k, i64 0, i32 5
-  %type = load ptr, ptr %type_at, align 8
-  %value_at = getelementptr %kernel, ptr %k, i64 0, i32 6
-  %value = load ptr, ptr %value_at, align 8
+  %compiler_at = getelementptr %kernel, ptr %k, i64 0, i32 4
+  %compiler = load ptr, ptr %compiler_at, align 8
+  %argument_at = getelementptr %kernel, ptr %k, i64 0, i32 5
+  %argument = load ptr, ptr %argument_at, align 8
   %gil = call i32 @PyGILState_Ensure()
-  call void @PyErr_SetObject(ptr %type, ptr %value)
+  %result = call ptr @PyObject_CallOneArg(ptr %compiler, ptr %argument)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %fail, label %returned
+fail:
+  ; What was raised stays with this thread, and NumPy looks for it after the loop.
   call void @PyGILState_Release(i32 %gil)
+  call void @fp_leave(i64 %fp)
   ret void
+returned:
+  call void @Py_DecRef(ptr %result)
+  call void @PyGILState_Release(i32 %gil)
+  %new_body = load atomic ptr, ptr %k acquire, align 8
+  br label %compiled_now
 compiled_now:
   ; What compiling left in the flags is not kept: NumPy would take it for the loop's doing.
   %fp_of_compiling = call i64 @fp_enter()

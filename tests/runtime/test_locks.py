@@ -1,0 +1,75 @@
+"""Locks: free after an interrupt wherever it comes, and free in a forked child."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from fuseline.runtime.locks import Lock
+
+INTERRUPTED = """
+import random, signal, threading, time
+from fuseline.runtime.locks import Lock
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+lock, interrupts, end = Lock(), 0, time.monotonic() + 1.5
+while time.monotonic() < end:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-6, 6e-5))
+        for _ in range(200):
+            with lock:
+                pass
+        time.sleep(0.001)
+    except KeyboardInterrupt:
+        interrupts += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    free = []
+    other = threading.Thread(target=lambda: free.append(lock.acquire(blocking=False)) or lock.release())
+    other.start()
+    other.join()
+    assert free == [True], f"held after {interrupts} interrupts"
+assert interrupts > 20
+"""
+
+
+def test_an_interrupt_never_leaves_a_lock_held() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_thread_may_take_its_lock_again() -> None:
+    lock = Lock()
+    with lock, lock:
+        found: list[bool] = []
+        other = threading.Thread(target=lambda: found.append(lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+    assert found == [False]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this machine")
+def test_a_forked_child_finds_a_lock_free_that_another_thread_held() -> None:
+    lock, held, finish = Lock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            finish.wait(30)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(30)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if lock.acquire(blocking=False) else 1)
+    _, status = os.waitpid(child, 0)
+    finish.set()
+    other.join()
+    assert os.waitstatus_to_exitcode(status) == 0
