@@ -314,6 +314,17 @@ def test_dask_arrays_stay_lazy_and_right(rows: int) -> None:
     assert same_bits(k.ufunc(lazy, lazy, r).compute(scheduler="threads"), x * x + r)
 
 
+def test_dask_arrays_give_every_one_of_several_outputs() -> None:
+    import dask.array as dask_array
+
+    x = np.arange(12.0).reshape(3, 4)
+    lazy = dask_array.from_array(x, chunks=2)
+    found = compile("s = x + y\nd = x - 2", name="pair")(lazy, lazy)
+    assert isinstance(found.s, dask_array.Array) and isinstance(found.d, dask_array.Array)
+    assert same_bits(found.s.compute(), x + x)
+    assert same_bits(found.d.compute(), x - 2)
+
+
 def test_xarray_keeps_names_and_coordinates() -> None:
     import xarray
 

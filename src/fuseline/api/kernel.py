@@ -122,9 +122,22 @@ class Kernel(ElementwiseKernel):
         return kernel_of, (self.program, self.name)
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
-        """As the base class, unless a function is being traced."""
+        """As the base class, unless a function is being traced or the other library knows no several outputs."""
         recorded = self._recorded(values, outputs)
-        return super()._call_foreign(values, outputs) if recorded is None else recorded
+        if recorded is not None:
+            return recorded
+        try:
+            return super()._call_foreign(values, outputs)
+        except TypeError as error:
+            # Some libraries (dask) take ufuncs of one output alone: each output then is a ufunc of its own.
+            if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
+                raise
+            return self._result_type(*[part.ufunc(*values) for part in self._parts])
+
+    @functools.cached_property
+    def _parts(self) -> list[Kernel]:
+        """A kernel for each output, with all inputs."""
+        return [Kernel(self.program.with_outputs([name]), f"{self.name}_{name}") for name in self.outputs]
 
     def _recorded(self, values: Sequence[Any], out: Any) -> Any:
         """The results of a call in a function that is being traced, which this program becomes part of; else None."""

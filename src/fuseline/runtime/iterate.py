@@ -27,8 +27,9 @@ _ITEMS_A_CHUNK = 1 << 14
 """Least work worth another thread's while, and the unit in which work is handed out at least."""
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
-_ITEMS_A_DISPATCH = 1 << 26
-"""Python looks for signals between dispatches, so Ctrl-C never waits for more than this."""
+_DISPATCH_NS = 50_000_000
+_LEAST_DISPATCH_ITEMS, _MOST_DISPATCH_ITEMS = 1 << 20, 1 << 26
+"""Python looks for signals between dispatches, so Ctrl-C waits for about as long as one thread needs for one."""
 _SEGMENT_MULTIPLE = 1 << 10
 _SHORT_ROW = 512
 _MOST_OPERANDS_OF_ROWS = 24
@@ -143,17 +144,23 @@ def _is_same_memory(output: Array, a: Array) -> bool:
 
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     loop.body()
-    launch = _launch_of(shape, inputs, outputs)
+    launch = _launch_of(loop, shape, inputs, outputs)
     streaming = _exceeds_caches(launch, outputs)
     if streaming:
         streaming = not any(_is_same_memory(o, a) for o in outputs for a in inputs)
     _start(loop, launch, [data_address(a) for a in (*inputs, *outputs)], streaming)
 
 
-def _launch_of(shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> _Launch:
+def _launch_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> _Launch:
     operands = [*inputs, *outputs]
     shapes, strides = tuple([a.shape for a in operands]), tuple([a.strides for a in operands])
-    return _launch(shape, shapes, strides, len(inputs), threads.thread_count())
+    return _launch(shape, shapes, strides, len(inputs), threads.thread_count(), _dispatch_items(loop))
+
+
+def _dispatch_items(loop: Loop) -> int:
+    """A power of two, so that programs of similar cost share their launches."""
+    items = 1 << max(int(_DISPATCH_NS / loop.item_ns).bit_length() - 1, 0)
+    return max(_LEAST_DISPATCH_ITEMS, min(_MOST_DISPATCH_ITEMS, items))
 
 
 def _exceeds_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
@@ -190,7 +197,7 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
     shape = results[0].shape
     if 0 in shape:
         return None
-    launch = _launch_of(shape, inputs, results)
+    launch = _launch_of(loop, shape, inputs, results)
     strides = tuple(r.strides for r in results)
     return Prepared(loop, shape, result_axes(shape, inputs), strides, launch, _exceeds_caches(launch, results))
 
@@ -248,7 +255,12 @@ class _Launch:
 
 @functools.lru_cache(maxsize=1024)
 def _launch(
-    shape: nest.Shape, shapes: tuple[nest.Shape, ...], strides: tuple[nest.Strides, ...], inputs: int, thread_limit: int
+    shape: nest.Shape,
+    shapes: tuple[nest.Shape, ...],
+    strides: tuple[nest.Strides, ...],
+    inputs: int,
+    thread_limit: int,
+    dispatch_items: int,
 ) -> _Launch:
     n = nest.plan(shape, shapes, strides, inputs)
     items = n.items
@@ -256,7 +268,7 @@ def _launch(
     row = n.inner if _has_short_rows(n, len(shapes)) else 0
     outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
     outer_count, unit = math.prod(outer), max(row, 1)
-    segment, grain = _division(outer_count, length, unit, thread_count)
+    segment, grain = _division(outer_count, length, unit, thread_count, dispatch_items)
     segments = -(-length // segment)
     job = _Job()
     job[_LENGTH] = length
@@ -278,7 +290,7 @@ def _launch(
         job=bytes(job),
         items=items,
         tiles=tiles,
-        tiles_a_dispatch=max(_ITEMS_A_DISPATCH // (segment * unit * grain), 1) * grain,
+        tiles_a_dispatch=max(dispatch_items // (segment * unit * grain), 1) * grain,
         grain=grain,
         helpers=min(thread_count, job[_CHUNKS]) - 1,
         reversed=any(n.offsets),
@@ -290,11 +302,11 @@ def _has_short_rows(n: nest.Nest, operand_count: int) -> bool:
     return bool(n.outer_shape) and n.inner <= _SHORT_ROW and operand_count <= _MOST_OPERANDS_OF_ROWS
 
 
-def _division(outer_count: int, length: int, unit: int, thread_count: int) -> tuple[int, int]:
+def _division(outer_count: int, length: int, unit: int, thread_count: int, dispatch_items: int) -> tuple[int, int]:
     """(length of a segment, tiles of a chunk), for ``outer_count`` times ``length`` steps of ``unit`` items each."""
     if thread_count == 1:
-        segment = min(length, max(_ITEMS_A_DISPATCH // unit, 1))
-        return segment, max(1, _ITEMS_A_DISPATCH // (segment * unit))
+        segment = min(length, max(dispatch_items // unit, 1))
+        return segment, max(1, dispatch_items // (segment * unit))
     share = outer_count * length * unit // (thread_count * _CHUNKS_A_THREAD)
     chunk = max(min(max(share, _ITEMS_A_CHUNK), _LARGEST_CHUNK_ITEMS) // unit, 1)
     if length >= 2 * chunk:
