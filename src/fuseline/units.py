@@ -117,17 +117,17 @@ def _finite(number: str, text: str) -> float:
     return value
 
 
-def _integral(number: str, factor: int, text: str, what: str) -> int:
-    """``number * factor`` exactly, refused when it is not a whole number."""
+def _integral(number: str, factor: int, text: str, what: str, floor: bool = False) -> int:
+    """``number * factor`` exactly, refused when it is not a whole number unless ``floor`` drops the fraction."""
     from fractions import Fraction
 
     exponent = re.search(r"[eE]([+-]?\d+)$", number)
     if exponent is not None and abs(int(exponent[1])) > 40:
         raise UnitError(f"{text!r} is out of range for {what}")
     value = Fraction(number) * factor
-    if value.denominator != 1:
+    if value.denominator != 1 and not floor:
         raise UnitError(f"{text!r} is not a whole number of {what}")
-    return int(value)
+    return math.floor(value)
 
 
 def parse_count(text: str | int) -> int:
@@ -178,8 +178,11 @@ def parse_shape(text: str | int | tuple[int, ...] | list[int]) -> tuple[int, ...
         raise UnitError(f"cannot read the shape {text[:60]!r}: {error}") from error
 
 
-def parse_bytes(text: str | int) -> int:
-    """A size in bytes: ``1.2 GiB``, ``469.8 MB``, ``512``, ``64KiB``, ``80 GB``. Decimal prefixes are decimal."""
+def parse_bytes(text: str | int, floor: bool = False) -> int:
+    """A size in bytes: ``1.5 GiB``, ``469.8 MB``, ``512``, ``64KiB``, ``80 GB``. Decimal prefixes are decimal.
+
+    A fraction of a byte is refused unless ``floor`` drops it, as suits a capacity: 1.2 GiB are 1288490188.8 bytes.
+    """
     if isinstance(text, int) and not isinstance(text, bool):
         return parse_count(text)
     text = str(text)
@@ -187,7 +190,7 @@ def parse_bytes(text: str | int) -> int:
     prefix = unit[:-1] if unit.endswith("B") else unit
     if prefix not in _PREFIX:
         raise UnitError(f"unknown unit {unit!r} in {text!r}; use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB")
-    value = _integral(number, _PREFIX[prefix], text, "bytes") if prefix else parse_count(number)
+    value = _integral(number, _PREFIX[prefix], text, "bytes", floor) if prefix else parse_count(number)
     if value < 0:
         raise UnitError(f"a size cannot be negative: {text!r}")
     if value > _MAX_COUNT:

@@ -61,6 +61,18 @@ def test_a_capacity_that_cannot_be_reached_is_a_no(example: Path, capsys: pytest
         ["input.csv", "--capacity", "lots"],
         ["input.csv", "--chart", "arena.gif"],
         ["input.csv", "--out", "no/such/folder/x.csv"],
+        ["input.csv", "--out", ""],
+        ["input.csv", "--out", "."],
+        ["input.csv", "--chart", ""],
+        ["input.csv", "--chart", "no/such/folder/x.svg"],
+        ["input.csv", "--capacity", "-1"],
+        ["input.csv", "--shape", "3"],
+        ["input.csv", "--dtype", "f32"],
+        ["input.csv", "--size", "T=3"],
+        ["input.csv", "--outputs", "y"],
+        ["input.csv", "--alignment", "64"],
+        ["y = x + 1", "--alignment", "0"],
+        ["y = x + 1", "--alignment", "1.5"],
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -71,6 +83,75 @@ def test_bad_input_is_one_line_and_status_2(
     captured = capsys.readouterr()
     assert captured.err.startswith("fuseline: ")
     assert captured.err.count("\n") == 1
+
+
+def test_a_capacity_with_a_fraction_of_a_byte_is_rounded_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "large.csv"
+    path.write_text("id,lower,upper,size\na,0,4,1288490188\nb,3,6,1\n")
+    assert run(["plan", str(path), "--capacity", "1.2 GiB"]) == 1
+    assert "but the capacity is 1.2 GiB (1,288,490,188 bytes)" in capsys.readouterr().err
+    path.write_text("id,lower,upper,size\na,0,4,1288490188\n")
+    assert run(["plan", str(path), "--capacity", "1.2 GiB"]) == 0
+
+
+def test_what_cannot_be_written_is_refused_before_the_search(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def search(*_: object, **__: object) -> None:
+        raise AssertionError("the search began")
+
+    monkeypatch.setattr("fuseline.api.planning.plan_buffers", search)
+    for option in ("--out", "--chart"):
+        assert run(["plan", str(example), option, str(example.parent / "missing" / "x.svg")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_quick_is_for_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fuseline.plan.arena.exact import ExactSearch
+
+    asked: list[object] = []
+    monkeypatch.setattr(ExactSearch, "run", lambda self, *_, **__: asked.append(self) or True)
+    # As if no quick answer were good enough, so that the search is asked for wherever it may be.
+    monkeypatch.setattr("fuseline.plan.arena.planner._Planning._done", lambda self: False)
+    assert run(["plan", "y = exp(x) + x", "--quick"]) == 0
+    assert not asked
+    assert run(["plan", "y = exp(x) + x"]) == 0
+    assert asked
+
+
+STRANGE = ("\u202eabc</script><script>alert(1)</script>", "\ufffe & <b>", "\u200b", "na\u00efve")
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "html"])
+def test_any_id_that_can_be_read_can_be_drawn_and_stays_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    path, chart = tmp_path / "strange\x1b[31m.csv", tmp_path / f"chart.{ending}"
+    path.write_text("id,lower,upper,size\n" + "".join(f"{id},0,3,4\n" for id in STRANGE), encoding="utf-8")
+    assert run(["plan", str(path), "--chart", str(chart)]) == 0
+    shown = capsys.readouterr().out
+    drawn = chart.read_bytes()
+    for raw in ("\u202e", "\ufffe", "\u200b", "\x1b"):
+        assert raw not in shown
+        assert ending == "png" or raw.encode() not in drawn
+    assert b"<script>alert" not in drawn
+    assert "\\u202eabc" in shown
+
+
+@pytest.mark.parametrize("id", ["a\0b", "\x1b[31mred", '"a\nb"', "\x9b31m"])
+def test_an_id_with_a_control_character_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], id: str
+) -> None:
+    path = tmp_path / "control.csv"
+    path.write_text(f"id,lower,upper,size\n{id},0,3,4\n", encoding="utf-8")
+    assert run(["plan", str(path), "--chart", str(tmp_path / "chart.svg")]) == 2
+    captured = capsys.readouterr()
+    assert "its id has a control character" in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.err.strip().isprintable()
+    assert not (tmp_path / "chart.svg").exists()
 
 
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")])

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -96,6 +98,31 @@ def test_every_answer_is_valid_and_never_below_the_live_sum(instance: Instance) 
     assert valid(instance, result.placement.offsets, result.peak_bytes)
     assert live_sum(instance.buffers) <= result.lower_bound_bytes <= result.peak_bytes
     assert result.optimal == (result.peak_bytes == result.lower_bound_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from((1, 2, 12, 60)))
+def test_alignments_of_which_neither_divides_the_other_are_kept(data: st.DataObject, factor: int) -> None:
+    drawn = data.draw(instances(alignments=(1, 4, 6, 15, 10, 48, 64), sizes=6))
+    buffers = tuple(replace(b, size=b.size * factor) for b in drawn.buffers)
+    result = plan_instance(Instance(buffers), time_limit_s=0.05)
+    assert valid(Instance(buffers), result.placement.offsets, result.peak_bytes)
+
+
+@pytest.mark.parametrize("alignments", list(permutations((15, 4, 15, 4))))
+def test_the_common_unit_hears_every_alignment_in_any_order(alignments: tuple[int, ...]) -> None:
+    buffers = tuple(Buffer(str(a + 100 * i), 0, 4, 12, a) for i, a in enumerate(alignments))
+    unit = cut(Instance(buffers)).unit_bytes
+    assert all(unit % a == 0 or a % unit == 0 for a in alignments)
+    result = plan_instance(Instance(buffers), time_limit_s=0.2)
+    assert valid(Instance(buffers), result.placement.offsets, result.peak_bytes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(instances(most=5, alignments=(1, 2, 3), sizes=4))
+def test_a_claimed_optimum_with_mixed_alignments_is_the_optimum_of_brute_force(instance: Instance) -> None:
+    result = plan_instance(instance, time_limit_s=5)
+    assert result.peak_bytes == least_peak(instance)
 
 
 @settings(max_examples=60, deadline=None)
@@ -320,6 +347,9 @@ def test_no_buffers_need_no_arena() -> None:
         (Buffer("x", 0, 9, 4, gaps=(Gap(3, 5, (2, 8)),)), "window"),
         (Buffer("x", 0, 2**63, 4), r"2\*\*62"),
         (Buffer("", 0, 1, 4), "empty"),
+        (Buffer("x", 0, 1, 10**5000), r"size exceeds 2\*\*62"),
+        (Buffer("x", 0, 1, 4, hint=2**63), r"hint exceeds 2\*\*62"),
+        (Buffer("x", 0, 1, 4, gaps=(Gap(0, 10**5000),)), r"gaps exceeds 2\*\*62"),
     ],
 )
 def test_an_impossible_buffer_is_refused_by_name(buffer: Buffer, message: str) -> None:

@@ -70,6 +70,10 @@ def test_an_end_column_is_inclusive_for_lifetimes_and_gaps() -> None:
         ("id,lower,upper,size,gaps\na,0,9,4,3~5\n", "'3~5' is not a gap"),
         ("id,lower,upper,size\na,0,1," + "9" * 5000 + "\n", "not a whole number"),
         ('id,lower,upper,size\n"a,0,1,4\n', "1 fields"),
+        ("id,lower,upper,size\na,0,1,4\na\0b,0,1,4\n", r"line 3: buffer 'a\\x00b': its id has a control character"),
+        ("id,lower,upper,size\n\x1b[31mred,0,1,4\n", r"buffer '\\x1b\[31mred': its id has a control character"),
+        ('id,lower,upper,size\n"a\nb",0,1,4\n', r"buffer 'a\\nb': its id has a control character"),
+        (f"id,lower,upper,size\n{'n' * 5000},0,1,-4\n", "line 2: buffer 'n{59}…': its size"),
     ],
 )
 def test_a_bad_line_is_named_with_its_fault(text: str, message: str) -> None:
@@ -95,6 +99,13 @@ def test_binary_and_missing_files_get_a_clear_line(tmp_path: Path) -> None:
         read_csv(tmp_path / "missing.csv")
     with pytest.raises(PlanError, match="cannot be read"):
         read_csv(tmp_path)
+
+
+def test_a_file_without_an_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "endless.csv"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(LimitError, match="exceed the limit of 64 MiB"):
+        read_csv(path)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ is.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,8 +61,8 @@ def plan(
     size: SizeOption = None,
     outputs: OutputsOption = None,
     alignment: Annotated[
-        str, typer.Option(metavar="SIZE", help="Alignment of every buffer.", rich_help_panel=_PROGRAM)
-    ] = "1",
+        str | None, typer.Option(metavar="SIZE", help="Alignment of every buffer (1).", rich_help_panel=_PROGRAM)
+    ] = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
 ) -> int:
@@ -71,16 +72,24 @@ def plan(
     its instructions is chosen first. Ctrl-C gives the best answer so far. The status is 1 where --capacity cannot be or
     was not reached.
     """
+    from fuseline.plan.arena.arguments import capacity_in_bytes
+    from fuseline.plan.arena.files import require_place
     from fuseline.report.catalogue import resolve_language
     from fuseline.units import parse_bytes
 
     language = resolve_language(lang)
-    capacity_bytes = None if capacity is None else parse_bytes(capacity)
+    capacity_bytes = capacity_in_bytes(capacity)
     limit_s = _seconds(time_limit)
     if chart is not None:
         from fuseline.report.arena_chart import require_format
 
         require_format(chart)
+    if out is not None:
+        require_place(out)
+    if _is_instance(source):
+        _refuse_for_instance(
+            {"--shape": shape, "--dtype": dtype, "--size": size, "--outputs": outputs, "--alignment": alignment}
+        )
     progress = _Progress(language)
     joint = None
     try:
@@ -104,10 +113,11 @@ def plan(
                 dtype,
                 outputs=parse_names(outputs),
                 sizes=parse_sizes(size),
-                alignment=parse_bytes(alignment),
+                alignment=1 if alignment is None else parse_bytes(alignment),
                 capacity=capacity_bytes,
                 time_limit_s=limit_s,
                 seed=seed,
+                exact=not quick,
                 on_progress=progress.show,
             )
             result = joint.arena
@@ -128,6 +138,14 @@ def plan(
 def _is_instance(source: str) -> bool:
     """Whether ``source`` names a CSV file, existing or not."""
     return source.lower().endswith(".csv")
+
+
+def _refuse_for_instance(options: Mapping[str, object]) -> None:
+    """Raise where an option was given that a CSV file leaves nothing to do for."""
+    given = [name for name, value in options.items() if value not in (None, [])]
+    if given:
+        column = "; the column alignment of the file says it for each buffer" if "--alignment" in given else ""
+        raise PlanError(f"{', '.join(given)}: only for programs, not for buffers in a CSV file{column}")
 
 
 def _program(source: str) -> str | Graph:

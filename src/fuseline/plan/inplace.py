@@ -7,12 +7,14 @@ the whole storage alive, and overwriting any of its values overwrites them all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
 from fuseline.errors import PlanError
+from fuseline.plan.arena.arguments import require_alignment, whole_number
 from fuseline.plan.arena.types import Buffer, Instance
 from fuseline.plan.schedule.problem import ScheduleProblem, Value
 
@@ -85,7 +87,8 @@ class StorageGraph:
     """Operations over stored values, in program order.
 
     Raises:
-        PlanError: a view of nothing, a value made twice or never, or a donated buffer passed twice.
+        PlanError: a view of nothing, a value made twice or never, a donated buffer passed twice, or a size or alignment
+            that no value has.
     """
 
     values: tuple[StoredValue, ...]
@@ -101,6 +104,9 @@ class StorageGraph:
         callers: dict[Hashable, str] = {}
         donated = {v.caller_buffer for v in self.values if v.origin is Origin.DONATED and v.caller_buffer is not None}
         for v, value in enumerate(self.values):
+            require_alignment(value.alignment)
+            if whole_number(value.size_bytes, f"the size of {value.name!r}") < 0:
+                raise PlanError(f"value {value.name!r} has a negative size")
             if value.origin is Origin.COMPUTED and v not in made:
                 raise PlanError(f"value {value.name!r} is computed by no operation")
             if value.caller_buffer in donated:
@@ -285,7 +291,7 @@ class StorageGraph:
             start, end = lifetimes[v]
             lower[owner] = min(lower.get(owner, start), start)
             upper[owner] = max(upper.get(owner, end), end)
-            alignment[owner] = max(alignment.get(owner, 1), self.values[v].alignment)
+            alignment[owner] = math.lcm(alignment.get(owner, 1), self.values[v].alignment)
             if self.kept[v] and not with_outputs:
                 outside.add(owner)
         return Instance(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from fuseline.plan.arena.arguments import require_time_limit_s
 from fuseline.plan.arena.planner import Progress, plan_instance
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.inplace import Overwrite, StorageGraph
@@ -105,16 +106,19 @@ def plan_graph(
     capacity_bytes: int | None = None,
     time_limit_s: float = 10.0,
     seed: int = 0,
+    exact: bool = True,
     name: str = "graph",
     on_progress: Progress | None = None,
 ) -> JointPlan:
     """Choose an order (unless ``order`` or ``schedule`` is given), overwrite where that is legal, and place the rest.
 
-    ``bounded`` limits the work itself instead of its time: the answer comes soon and is always the same.
+    ``bounded`` limits the work itself instead of its time: the answer comes soon and is always the same. Without
+    ``exact`` buffers are placed by the quick heuristics only.
 
     Raises:
-        PlanError: ``order`` is not a schedule of the graph, or the graph is none.
+        PlanError: ``order`` is not a schedule of the graph, the graph is none, or an argument is of a wrong type.
     """
+    time_limit_s = require_time_limit_s(time_limit_s)
     problem = graph.schedule_problem
     plain = problem.without_reuse()
     model = problem if in_place else plain
@@ -128,6 +132,7 @@ def plan_graph(
         capacity_bytes=capacity_bytes,
         time_limit_s=time_limit_s,
         seed=seed,
+        exact=exact,
         node_limit=BOUNDED_NODES if bounded else None,
         on_progress=on_progress,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from fuseline.errors import printable
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 from fuseline.ops import OPERATIONS
@@ -23,7 +24,7 @@ def storage_graph(graph: Graph, bytes_of: Callable[[Node], int], alignment: int 
     outputs = set(graph.output_nodes)
     nodes = (*graph.inputs, *graph.nodes)
     index = {node: i for i, node in enumerate(nodes)}
-    names = _unique(graph.label(node) for node in nodes)
+    names = _unique(printable(graph.label(node)) for node in nodes)
     values = tuple(
         StoredValue(
             name=names[i],

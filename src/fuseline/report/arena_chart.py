@@ -6,12 +6,13 @@ One Altair description gives SVG, PNG and HTML (with tooltips and zoom, everythi
 from __future__ import annotations
 
 import importlib.util
-import os
-import secrets
+import io
+import json
 from pathlib import Path
 from typing import Any
 
-from fuseline.errors import PlanError, UnsupportedError
+from fuseline.errors import UnsupportedError, printable
+from fuseline.plan.arena.files import require_place, write_atomically
 from fuseline.plan.arena.types import PlanResult
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.units import format_bytes, format_percent
@@ -46,19 +47,29 @@ def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) ->
     language = resolve_language(lang)
     if ending == ".png" and not _font_has(text("planner.chart.time", language)):
         language = "en"
-    chart = arena_chart(result, language)
-    temporary = path.parent / f".{path.stem}.{secrets.token_hex(6)}{ending}"
-    try:
-        if ending == ".html":
-            chart.save(str(temporary), inline=True)
-        else:
-            chart.save(str(temporary), scale_factor=1)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise PlanError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, _picture(arena_chart(result, language), ending))
     return language
+
+
+def _picture(chart: Any, ending: str) -> bytes:
+    """The content of a file with that ending."""
+    if ending == ".png":
+        image = io.BytesIO()
+        chart.save(image, format="png", scale_factor=1)
+        return image.getvalue()
+    written = io.StringIO()
+    if ending == ".html":
+        chart.save(written, format="html", inline=True, json_kwds={"cls": _ScriptJson})
+    else:
+        chart.save(written, format="svg", scale_factor=1)
+    return written.getvalue().encode()
+
+
+class _ScriptJson(json.JSONEncoder):
+    """JSON that cannot end the script in which it stands: an id may be ``</script>``."""
+
+    def encode(self, o: Any) -> str:
+        return super().encode(o).replace("<", "\\u003c")
 
 
 def require_format(path: str | Path) -> str:
@@ -66,6 +77,7 @@ def require_format(path: str | Path) -> str:
 
     Raises:
         UnsupportedError: another ending than those of ``FORMATS``, or a missing package.
+        PlanError: a folder that is missing or may not be written to.
     """
     ending = Path(path).suffix.lower()
     if ending not in FORMATS:
@@ -73,6 +85,7 @@ def require_format(path: str | Path) -> str:
     for package in ("altair", "vl_convert"):
         if importlib.util.find_spec(package) is None:
             raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"')
+    require_place(path)
     return ending
 
 
@@ -121,7 +134,8 @@ def arena_chart(result: PlanResult, lang: str) -> Any:
         subtitle.append(
             text("planner.chart.largest", lang, shown=f"{shown:,}", all=f"{len(result.instance.buffers):,}")
         )
-    title = text("planner.chart.title", lang, name=result.instance.name, count=f"{len(result.instance.buffers):,}")
+    name = printable(result.instance.name)
+    title = text("planner.chart.title", lang, name=name, count=f"{len(result.instance.buffers):,}")
     return (
         alt.layer(boxes, names, *_lines(result, lang))
         .resolve_scale(color="independent")
@@ -151,9 +165,10 @@ def rectangles(result: PlanResult) -> list[dict[str, Any]]:
     up = _PLOT[1] / max(1, result.peak_bytes)
     rows: list[dict[str, Any]] = []
     for k, (b, offset) in enumerate(zip(result.instance.buffers, result.placement.offsets, strict=True)):
+        name = printable(b.id)  # SVG has no control characters, and a change of direction would move its neighbours
         for piece in b.pieces():
             width, height = (piece.upper - piece.lower) * across, (piece.high - piece.low) * up
-            fits = width > len(b.id) * _CHARACTER_PIXELS[0] + 4 and height > _CHARACTER_PIXELS[1]
+            fits = width > len(name) * _CHARACTER_PIXELS[0] + 4 and height > _CHARACTER_PIXELS[1]
             rows.append(
                 {
                     "lower": piece.lower,
@@ -163,8 +178,8 @@ def rectangles(result: PlanResult) -> list[dict[str, Any]]:
                     "middle": (piece.lower + piece.upper) / 2,
                     "centre": offset + (piece.low + piece.high) / 2,
                     "fill": _FILLS[k * 7 % len(_FILLS)],
-                    "label": b.id if fits else "",
-                    "id": b.id,
+                    "label": name if fits else "",
+                    "id": name,
                     "size": format_bytes(b.size),
                     "offset": f"{offset:,}",
                     "lifetime": f"[{b.lower:,}, {b.upper:,})",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fuseline.errors import printable
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.joint import JointPlan
 from fuseline.report.catalogue import resolve_language, text
@@ -15,7 +16,7 @@ def arena_document(result: PlanResult, lang: str | None = None) -> Document:
     """The report in one language."""
     language = resolve_language(lang)
     section = Section(text("planner.section", language), (_facts(result, language), _table(result, language)))
-    return Document(text("planner.title", language, name=result.instance.name), (section,), language)
+    return Document(text("planner.title", language, name=printable(result.instance.name)), (section,), language)
 
 
 def joint_document(plan: JointPlan, lang: str | None = None) -> Document:
@@ -23,7 +24,7 @@ def joint_document(plan: JointPlan, lang: str | None = None) -> Document:
     language = resolve_language(lang)
     arena = Section(text("planner.section", language), (_facts(plan.arena, language),))
     steps = Section(text("planner.order.section", language), (_peaks(plan, language), _steps(plan, language)))
-    return Document(text("planner.title", language, name=plan.arena.instance.name), (steps, arena), language)
+    return Document(text("planner.title", language, name=printable(plan.arena.instance.name)), (steps, arena), language)
 
 
 def _peaks(plan: JointPlan, language: str) -> Facts:
@@ -60,10 +61,10 @@ def _steps(plan: JointPlan, language: str) -> Table:
             b, offset = placed.get(owner[root], (None, 0))
             last = max((position[r] for r in plan.graph.readers[v]), default=step)
             until = len(plan.order) if plan.graph.kept[v] else last + 1
-            taken = values[over[v]].name if v in over else ""
+            taken = printable(values[over[v]].name) if v in over else ""
             where = f"{offset:,}" if b is not None else "–"
             size = f"{values[v].size_bytes:,}"
-            rows.append(Cells((str(step), values[v].name, where, size, str(step), str(until), taken)))
+            rows.append(Cells((str(step), printable(values[v].name), where, size, str(step), str(until), taken)))
     head, hidden, tail = head_and_tail(rows, HEAD_ROWS, TAIL_ROWS)
     gap = [Gap(text("planner.hidden", language, count=f"{hidden:,}"))] if hidden else []
     return Table(columns, (*head, *gap, *tail), text("planner.order.table", language))
@@ -103,7 +104,9 @@ def _table(result: PlanResult, language: str) -> Table:
     head, hidden, tail = head_and_tail(placed, HEAD_ROWS, TAIL_ROWS)
     rows: list[Row] = []
     for part in (head, tail):
-        rows += [Cells((b.id, f"{offset:,}", f"{b.size:,}", f"{b.lower:,}", f"{b.upper:,}")) for b, offset in part]
+        rows += [
+            Cells((printable(b.id), f"{offset:,}", f"{b.size:,}", f"{b.lower:,}", f"{b.upper:,}")) for b, offset in part
+        ]
         if part is head and hidden:
             rows.append(Gap(text("planner.hidden", language, count=f"{hidden:,}")))
     return Table(columns, tuple(rows), text("planner.table", language))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fuseline.errors import InfeasibleError
 from fuseline.plan.arena.sections import Sections
-from fuseline.plan.arena.types import Bound, Instance
+from fuseline.plan.arena.types import Bound, Instance, named
 from fuseline.units import format_bytes
 
 
@@ -23,7 +23,7 @@ def live_bound(instance: Instance, sections: Sections) -> Bound:
     if ends[widest] > peak:
         b = instance.buffers[widest]
         why = f"{b.size:,} bytes long" if b.offset is None else f"fixed at {b.offset:,} and {b.size:,} bytes long"
-        return Bound(ends[widest] * unit, "one buffer", f"buffer {b.id!r} alone is {why}")
+        return Bound(ends[widest] * unit, "one buffer", f"buffer {named(b.id)} alone is {why}")
     at = live.index(peak)
     count = sum(any(a <= at < b for a, b, _, _ in sections.pieces(i)) for i in range(sections.buffer_count))
     return Bound(

@@ -17,7 +17,7 @@ from typing import overload
 
 from fuseline.errors import LimitError, PlanError
 from fuseline.plan.arena.files import write_atomically
-from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placement
+from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placement, named
 
 MAX_FILE_BYTES = 64 * 2**20
 _ALIASES = {"begin": "lower", "start": "lower", "end": "upper", "buffer": "id", "buffer_id": "id"}
@@ -34,23 +34,28 @@ def read_csv(path: str | os.PathLike[str]) -> Instance:
         PlanError: a line that is not a possible buffer; the message names the file and the line.
         LimitError: a file of more than 64 MiB.
     """
-    path = Path(path)
+    where = os.fspath(path)
+    if not where or "\0" in where:
+        raise PlanError(f"the name of a CSV file is needed, not {where!r}")
     try:
-        size_bytes = path.stat().st_size
-        if size_bytes > MAX_FILE_BYTES:
-            limit = f"{MAX_FILE_BYTES // 2**20} MiB for an instance file"
-            raise LimitError(f"{path}: {size_bytes / 2**20:,.0f} MiB exceed the limit of {limit}")
-        text = path.read_text(encoding="utf-8-sig")
+        with open(where, "rb") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            # What has no size of its own (a pipe, a device) may have no end either.
+            content = b"" if size_bytes > MAX_FILE_BYTES else file.read(MAX_FILE_BYTES + 1)
+        if max(size_bytes, len(content)) > MAX_FILE_BYTES:
+            found = f"{size_bytes / 2**20:,.0f} MiB exceed" if size_bytes else "its bytes exceed"
+            raise LimitError(f"{where}: {found} the limit of {MAX_FILE_BYTES // 2**20} MiB for an instance file")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise PlanError(f"{path}: not a text file (byte {error.start} is not UTF-8)") from error
+        raise PlanError(f"{where}: not a text file (byte {error.start} is not UTF-8)") from error
     except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return parse_csv(text, name=path.name, where=str(path))
+        raise PlanError(f"{where}: cannot be read: {error.strerror or error}") from error
+    return parse_csv(text, name=Path(where).name, where=where)
 
 
 def parse_csv(text: str, name: str = "instance", where: str = "CSV") -> Instance:
     """The instance in CSV text; ``where`` starts every error message."""
-    rows = csv.reader(io.StringIO(text))
+    rows = csv.reader(io.StringIO(text, newline=None))
     buffers: list[Buffer] = []
     lines: dict[str, int] = {}
     columns: dict[str, int] | None = None
@@ -65,7 +70,7 @@ def parse_csv(text: str, name: str = "instance", where: str = "CSV") -> Instance
             buffer = _buffer(row, columns, inclusive, f"{where}, line {rows.line_num}")
             if buffer.id in lines:
                 used = f"was already used on line {lines[buffer.id]}"
-                raise PlanError(f"{where}, line {rows.line_num}: buffer id {buffer.id!r} {used}")
+                raise PlanError(f"{where}, line {rows.line_num}: buffer id {named(buffer.id)} {used}")
             lines[buffer.id] = rows.line_num
             buffers.append(buffer)
             if len(buffers) > MAX_BUFFERS:
@@ -109,7 +114,7 @@ def _buffer(row: Sequence[str], columns: dict[str, int], inclusive: int, where: 
     )
     problem = buffer.problem()
     if problem is not None:
-        raise PlanError(f"{where}: buffer {buffer.id!r}: {problem}")
+        raise PlanError(f"{where}: buffer {named(buffer.id)}: {problem}")
     return buffer
 
 
@@ -169,4 +174,4 @@ def write_csv(path: str | os.PathLike[str], instance: Instance, placement: Place
     Raises:
         PlanError: the file cannot be written.
     """
-    write_atomically(Path(path), format_csv(instance, placement).encode())
+    write_atomically(path, format_csv(instance, placement).encode())

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
-from fuseline.errors import InfeasibleError, PlanError, VerifyError
+from fuseline.errors import InfeasibleError, PlanError, VerifyError, printable
 from fuseline.plan.arena import portfolio
+from fuseline.plan.arena.arguments import require_time_limit_s, whole_number
 from fuseline.plan.arena.bounds import live_bound, require_capacity
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import Building, Loops, compiling_allowed
@@ -59,7 +60,7 @@ def plan_instance(
 
     Raises:
         InfeasibleError: the capacity is below the bound, or fixed offsets collide.
-        PlanError: the time limit is not positive.
+        PlanError: the time limit is not positive, or an argument is of a wrong type.
     """
     return _Planning(instance, capacity_bytes, time_limit_s, seed, on_progress).run(exact, node_limit)
 
@@ -70,8 +71,11 @@ class _Planning:
     def __init__(
         self, instance: Instance, capacity: int | None, time_limit_s: float, seed: int, on_progress: Progress | None
     ) -> None:
-        if not time_limit_s > 0:
-            raise PlanError(f"the time limit must be positive, not {time_limit_s}")
+        time_limit_s = require_time_limit_s(time_limit_s)
+        seed = whole_number(seed, "the seed")
+        capacity = None if capacity is None else whole_number(capacity, "a capacity")
+        if on_progress is not None and not callable(on_progress):
+            raise PlanError("on_progress must be a function that takes an Incumbent")
         self._began = self._told = time.perf_counter()
         self._deadline = self._began + time_limit_s
         self._instance = instance
@@ -164,7 +168,7 @@ class _Planning:
         offsets = tuple(b.offset or 0 for b in fixed)
         top = max((offset + b.size for b, offset in zip(fixed, offsets, strict=True)), default=0)
         for fault in check(Instance(tuple(fixed)), offsets, top):
-            raise InfeasibleError(f"infeasible fixed offsets: {fault}")
+            raise InfeasibleError(f"infeasible fixed offsets: {printable(fault)}")
 
     def _next_answer(self) -> Answer | None:
         return self._reserve.popleft() if self._reserve else next(self._answers, None)
@@ -267,7 +271,8 @@ class _Planning:
             bound = Bound(standing.lower * unit, "exhaustive search", derivation)
         faults = check(self._instance, placement.offsets, placement.peak_bytes)
         if faults:
-            raise VerifyError(f"the planner produced a placement that its checker refuses (a defect): {faults[0]}")
+            fault = printable(faults[0])
+            raise VerifyError(f"the planner produced a placement that its checker refuses (a defect): {fault}")
         return PlanResult(
             instance=self._instance,
             placement=placement,

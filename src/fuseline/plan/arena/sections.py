@@ -107,9 +107,11 @@ def common_unit(buffers: tuple[Buffer, ...]) -> int:
         for gap in b.gaps:
             unit = math.gcd(unit, *(gap.window or ()))
     unit = unit or 1
-    for alignment in {b.alignment for b in buffers}:
-        if unit % alignment and alignment % unit:
-            unit = math.gcd(unit, alignment)
+    # An alignment counts in units where it is a multiple of the unit, and says nothing where it divides the unit. What
+    # divided a larger unit need not divide a smaller one, so all are asked again until none objects.
+    alignments = {b.alignment for b in buffers}
+    while objecting := [a for a in alignments if unit % a and a % unit]:
+        unit = math.gcd(unit, *objecting)
     return unit
 
 

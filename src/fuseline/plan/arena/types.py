@@ -6,10 +6,14 @@ bytes. Sizes, offsets and alignments are bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import reprlib
+import unicodedata
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
-from fuseline.errors import PlanError
+from fuseline.errors import LimitError, PlanError
+from fuseline.plan.arena.arguments import as_int, is_whole
 
 MAX_BUFFERS = 1_000_000
 MAX_VALUE = 2**62
@@ -62,7 +66,7 @@ class Buffer:
 
     def problem(self) -> str | None:
         """What makes this buffer impossible, in one sentence, or ``None``."""
-        return _buffer_problem(self)
+        return _type_problem(self) or _id_problem(self.id) or _buffer_problem(self)
 
     def pieces(self) -> tuple[Piece, ...]:
         """The byte ranges in use over time, in time order, without the parts that a gap frees entirely."""
@@ -81,9 +85,89 @@ class Buffer:
         return tuple(pieces)
 
 
-def _buffer_problem(b: Buffer) -> str | None:
-    if not b.id:
+_NUMBERS = ("lower", "upper", "size", "alignment")
+_OPTIONAL_NUMBERS = ("offset", "hint")
+_LONGEST_SHOWN_ID = 60
+
+
+def named(buffer_id: str) -> str:
+    """An id as messages show it: quoted, with escapes, and cut where it would fill the screen."""
+    return repr(buffer_id if len(buffer_id) <= _LONGEST_SHOWN_ID else buffer_id[: _LONGEST_SHOWN_ID - 1] + "…")
+
+
+def _has_plain_types(b: Buffer) -> bool:
+    """Whether all is of the very types that the fields state. Says the most common case quickly."""
+    return (
+        type(b.id) is str
+        and type(b.lower) is type(b.upper) is type(b.size) is type(b.alignment) is int
+        and (b.offset is None or type(b.offset) is int)
+        and (b.hint is None or type(b.hint) is int)
+        and b.gaps == ()
+    )
+
+
+def _type_problem(b: Buffer) -> str | None:
+    """Which field is of a type that it cannot have, in one sentence, or ``None``."""
+    if _has_plain_types(b):
+        return None
+    if not _is_text(b.id):
+        return f"its id is {reprlib.repr(b.id)}, not text"
+    for name in (*_NUMBERS, *_OPTIONAL_NUMBERS):
+        value = getattr(b, name)
+        if not is_whole(value) and not (value is None and name in _OPTIONAL_NUMBERS):
+            return f"its {name} is {reprlib.repr(value)}, not a whole number"
+    if not _is_sequence(b.gaps):
+        return f"its gaps are {reprlib.repr(b.gaps)}, not a tuple of Gap(lower, upper, window)"
+    for gap in b.gaps:
+        if not _is_gap(gap):
+            return f"its gap {reprlib.repr(gap)} is not Gap(lower, upper, window) with whole numbers"
+    return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def _is_gap(gap: object) -> bool:
+    if not isinstance(gap, Gap) or not is_whole(gap.lower) or not is_whole(gap.upper):
+        return False
+    window: object = gap.window
+    return window is None or (isinstance(window, (tuple, list)) and len(window) == 2 and all(map(is_whole, window)))
+
+
+def _with_plain_types(b: Buffer) -> Buffer:
+    """The same buffer in Python's own integers, which NumPy's, for one, are not: those overflow."""
+    numbers: dict[str, Any] = {name: as_int(getattr(b, name)) for name in _NUMBERS}
+    for name in _OPTIONAL_NUMBERS:
+        value = getattr(b, name)
+        numbers[name] = None if value is None else as_int(value)
+    gaps = tuple(
+        Gap(as_int(g.lower), as_int(g.upper), None if g.window is None else (as_int(g.window[0]), as_int(g.window[1])))
+        for g in b.gaps
+    )
+    return replace(b, id=str(b.id), gaps=gaps, **numbers)
+
+
+def _id_problem(buffer_id: str) -> str | None:
+    if not buffer_id:
         return "its id is empty"
+    if buffer_id.isprintable():
+        return None
+    # Nobody can read them, CSV cannot hold all of them, pictures hold none, and a terminal would obey them.
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in buffer_id):
+        return "its id has a control character or half of a surrogate pair; an id is text that can be shown"
+    return None
+
+
+def _buffer_problem(b: Buffer) -> str | None:
+    offset, hint = b.offset or 0, b.hint or 0
+    if max(abs(b.lower), abs(b.upper), abs(b.size), abs(b.alignment), abs(offset), abs(hint)) > MAX_VALUE:
+        names = (*_NUMBERS, *_OPTIONAL_NUMBERS)
+        return f"its {next(n for n in names if abs(getattr(b, n) or 0) > MAX_VALUE)} exceeds 2**62"
     if b.size < 0:
         return f"its size is negative ({b.size})"
     if b.lower >= b.upper:
@@ -97,15 +181,14 @@ def _buffer_problem(b: Buffer) -> str | None:
         return f"its fixed offset {b.offset} is not a multiple of its alignment {b.alignment}"
     if b.hint is not None and b.hint < 0:
         return f"its offset hint is negative ({b.hint})"
-    largest = max(abs(b.lower), abs(b.upper), b.size + (b.offset or 0), b.alignment)
-    if largest > MAX_VALUE:
-        return f"a value of it exceeds 2**62 ({largest})"
     return _gap_problem(b) if b.gaps else None
 
 
 def _gap_problem(b: Buffer) -> str | None:
     at = b.lower
     for gap in sorted(b.gaps, key=lambda g: g.lower):
+        if max(abs(n) for n in (gap.lower, gap.upper, *(gap.window or ()))) > MAX_VALUE:
+            return "a number of its gaps exceeds 2**62"
         if gap.lower >= gap.upper:
             return f"its gap [{gap.lower}, {gap.upper}) is empty or inverted"
         if gap.lower < at or gap.upper > b.upper:
@@ -120,24 +203,31 @@ def _gap_problem(b: Buffer) -> str | None:
 class Instance:
     """Buffers to be placed in one arena. Construction validates: every id once, every buffer possible.
 
+    Whole numbers of other types (NumPy's) become Python's, other sequences a tuple.
+
     Raises:
-        PlanError: a buffer is impossible, an id occurs twice, or there are more than ``MAX_BUFFERS``.
+        PlanError: a buffer is impossible or an id occurs twice.
+        LimitError: more than ``MAX_BUFFERS`` buffers.
     """
 
     buffers: tuple[Buffer, ...]
     name: str = "instance"
 
     def __post_init__(self) -> None:
-        if len(self.buffers) > MAX_BUFFERS:
-            raise PlanError(f"{self.name}: {len(self.buffers):,} buffers exceed the limit of {MAX_BUFFERS:,}")
+        given: Any = self.buffers
+        try:
+            buffers = tuple(islice(given, MAX_BUFFERS + 1))
+        except TypeError:
+            raise PlanError(f"{self.name}: {reprlib.repr(given)} is no sequence of buffers") from None
+        if len(buffers) > MAX_BUFFERS:
+            raise LimitError(f"{self.name}: more than {MAX_BUFFERS:,} buffers")
+        plain = tuple([self._checked(i, buffer) for i, buffer in enumerate(buffers)])
+        object.__setattr__(self, "buffers", plain)
         seen: set[str] = set()
-        for buffer in self.buffers:
+        for buffer in plain:
             if buffer.id in seen:
-                raise PlanError(f"{self.name}: buffer id {buffer.id!r} occurs twice; every id must be unique")
+                raise PlanError(f"{self.name}: buffer id {named(buffer.id)} occurs twice; every id must be unique")
             seen.add(buffer.id)
-            problem = _buffer_problem(buffer)
-            if problem is not None:
-                raise PlanError(f"{self.name}: buffer {buffer.id!r}: {problem}")
         # Alignment can put as much below a buffer as it is large.
         total = sum(b.size + b.alignment for b in self.buffers)
         total += max((b.offset + b.size for b in self.buffers if b.offset is not None), default=0)
@@ -146,6 +236,21 @@ class Instance:
                 f"{self.name}: sizes, alignments and fixed offsets add up to {total:,} bytes, "
                 f"more than 2**60 ({MAX_TOTAL_BYTES:,})"
             )
+
+    def _checked(self, i: int, buffer: object) -> Buffer:
+        """``buffer`` in plain types.
+
+        Raises:
+            PlanError: it is none, or an impossible one.
+        """
+        if not isinstance(buffer, Buffer):
+            raise PlanError(f"{self.name}: buffer {i} is {reprlib.repr(buffer)}, not a Buffer")
+        plain = _has_plain_types(buffer)
+        problem = (_id_problem(buffer.id) or _buffer_problem(buffer)) if plain else buffer.problem()
+        if problem is not None:
+            shown = named(buffer.id) if _is_text(buffer.id) else str(i)
+            raise PlanError(f"{self.name}: buffer {shown}: {problem}")
+        return buffer if plain else _with_plain_types(buffer)
 
 
 @dataclass(frozen=True, slots=True)
