@@ -13,7 +13,14 @@ import pytest
 
 import fuseline as fl
 from arrays import same_bits
-from fuseline.errors import NumberRangeError, TraceError, TypeRuleError
+from fuseline.errors import (
+    NumberRangeError,
+    ShapeError,
+    TraceError,
+    TypeRuleError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 SOFTMAX = "x: f32[T, D]\nm = max(x, -1)\ne = exp(x - m)\ns = sum(e, -1)\ny = e / s"
@@ -333,3 +340,38 @@ def test_a_number_that_no_array_beside_it_can_hold_is_named() -> None:
     for array, number in ((np.ones(3, np.uint8), 300), (np.ones(3, np.uint8), 2**70), (np.ones(3), 10**400)):
         with pytest.raises(NumberRangeError, match=r"the input y: .* does not fit"):
             fl.compile("x + y")(array, number)
+
+
+def test_declarations_hold_for_arrays_of_other_libraries() -> None:
+    pandas = pytest.importorskip("pandas")
+    k = fl.compile("x: f64[4]; y: f64[T]; out = x*2 + y")
+    good = pandas.Series([1.0, 2.0, 3.0, 4.0])
+    assert isinstance(k(good, good), pandas.Series)
+    with pytest.raises(ShapeError, match="declared"):
+        k(pandas.Series([1.0, 2.0, 3.0]), pandas.Series([1.0, 2.0, 3.0]))
+    with pytest.raises(TypeRuleError, match="declared f64"):
+        k(good.astype("float32"), good)
+
+
+def test_a_reduction_refuses_a_mask_and_writes_nothing_before_all_is_right() -> None:
+    masked = np.ma.masked_array([1.0, 200.0, 3.0], [0, 1, 0])
+    with pytest.raises(UnsupportedError, match="masked array"):
+        fl.compile("x - max(x, -1)")(masked)
+    assert isinstance(fl.compile("x*2")(masked), np.ma.MaskedArray)
+    both = fl.compile("a = x - max(x, -1); b = sum(x)")
+    first = np.full(3, 7.0)
+    with pytest.raises(ShapeError):
+        both(np.arange(3.0), out=(first, np.zeros(7)))
+    assert (first == 7).all()
+    half = np.zeros(3, np.float32)
+    assert fl.compile("x - max(x, -1)")(np.arange(3.0), out=half) is half
+    assert half.tolist() == [-2, -1, 0]
+
+
+def test_inputs_may_be_called_self_and_kernels_only_by_names() -> None:
+    k = fl.compile("self*args + named")
+    assert k(self=2.0, args=3.0, named=4.0) == 10.0
+    assert fl.compile("sum(self)")(self=np.ones(3)) == 3
+    for name in ("my kernel", "class", "1st", ""):
+        with pytest.raises(UnknownNameError, match="name of a kernel"):
+            fl.compile("x + 1", name=name)

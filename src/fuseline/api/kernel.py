@@ -6,13 +6,14 @@ An elementwise program runs as compiled code and is a NumPy ufunc as well; one w
 from __future__ import annotations
 
 import functools
+import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ReadOnlyError, ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError
+from ..errors import ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph, topological
@@ -21,6 +22,7 @@ from ..ir.size import Size
 from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
+from ..runtime import iterate
 from ..runtime.compile import elementwise_loop
 from ..runtime.kernel import DTypes, ElementwiseKernel, as_arrays, speaks_for_itself
 from ..runtime.locks import Lock
@@ -45,6 +47,8 @@ def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str |
     Nothing is compiled before the dtypes are known: each combination is compiled at its first call and kept.
     """
     program = as_program(source, outputs)
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise UnknownNameError(f"{name!r} cannot be the name of a kernel: its results are a named tuple of that name")
     return kernel_of(program, name or _name_of(source))
 
 
@@ -126,6 +130,7 @@ class Kernel(ElementwiseKernel):
         recorded = self._recorded(values, outputs)
         if recorded is not None:
             return recorded
+        self._check_foreign(values)
         try:
             return super()._call_foreign(values, outputs)
         except TypeError as error:
@@ -133,6 +138,14 @@ class Kernel(ElementwiseKernel):
             if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
                 raise
             return self._result_type(*[part.ufunc(*values) for part in self._parts])
+
+    def _check_foreign(self, values: Sequence[Any]) -> None:
+        """What declarations forbid is forbidden to arrays of other libraries too, as far as these say what they are."""
+        for declared, value in zip(self.program.inputs, values, strict=True):
+            if declared.dtype is not None and isinstance(getattr(value, "dtype", None), np.dtype):
+                declared_dtype(declared, value.dtype)
+        if self._check_shapes is not None:
+            self._check_shapes({name: tuple(np.shape(v)) for name, v in zip(self.inputs, values, strict=True)})
 
     @functools.cached_property
     def _parts(self) -> list[Kernel]:
@@ -157,16 +170,7 @@ class Kernel(ElementwiseKernel):
         """The optimised graph for these input dtypes, shapes left open."""
         types: dict[str, TensorType] = {}
         for declared, given in zip(self.program.inputs, dtypes, strict=True):
-            try:
-                d = dtype_of(given)
-            except TypeRuleError as error:
-                raise TypeRuleError(f"the input {declared.name}: {error}") from None
-            if declared.dtype is not None and declared.dtype is not d:
-                raise TypeRuleError(
-                    f"the input {declared.name} is declared {declared.dtype}; the array given is {d}: convert it, or "
-                    f"leave the declaration out to compute in the arrays' own dtypes"
-                )
-            types[declared.name] = TensorType(d, None)
+            types[declared.name] = TensorType(declared_dtype(declared, given), None)
         return optimize(specialise(self.program, types))
 
     def _loop(self, dtypes: DTypes) -> Loop:
@@ -195,7 +199,7 @@ class Kernel(ElementwiseKernel):
 class CapturingKernel(Kernel):
     """A kernel whose function read arrays from its surroundings: they are operands that the caller need not give."""
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`; a captured array may be replaced by naming it."""
         for name, array in self.program.captures.items():
             position = self.inputs.index(name)
@@ -217,23 +221,36 @@ class ReducingKernel(Kernel):
         """Refused: a ufunc computes each element from one element of each operand."""
         raise UnsupportedError(f"{self.name} reduces over axes, so it is not a ufunc; call it directly")
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
         out = named.pop("out", None)
         for name, array in self.program.captures.items():
             if self.inputs.index(name) >= len(args):
                 named.setdefault(name, array)
         values = self._bind(args, named)
-        if any(map(speaks_for_itself, values)) and (recorded := self._recorded(values, out)) is not None:
-            return recorded
+        if any(map(speaks_for_itself, values)):
+            recorded = self._recorded(values, out)
+            if recorded is not None:
+                return recorded
+            self._refuse_masks(values)
         arrays, dtypes = as_arrays(values, self.inputs)
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         results = self._staged_program(arrays, dtypes).run(dict(zip(self.inputs, arrays, strict=True)))
-        placed = [
-            _placed(name, result, place)
-            for (name, result), place in zip(results.items(), self._outputs(out), strict=True)
-        ]
+        pairs = list(zip(results.items(), self._outputs(out), strict=True))
+        for (name, result), place in pairs:  # all of them, before anything is written
+            if place is not None:
+                iterate.check_output(place, result.shape, result.dtype, name)
+        placed = [_placed(result, place) for (_, result), place in pairs]
         return placed[0] if len(placed) == 1 else self._result_type(*placed)
+
+    def _refuse_masks(self, values: Sequence[Any]) -> None:
+        """Other arrays are computed on as plain ones; a mask would be lost in that."""
+        for name, value in zip(self.inputs, values, strict=True):
+            if isinstance(value, np.ma.MaskedArray):
+                raise UnsupportedError(
+                    f"the input {name} is a masked array, and {self.name} reduces over axes, where masks are not "
+                    f"heeded; fill it first, as in {name}.filled(0)"
+                )
 
     def _staged_program(self, arrays: Sequence[np.ndarray[Any, Any]], dtypes: DTypes) -> StagedProgram:
         key = (dtypes, tuple(a.shape for a in arrays))
@@ -252,17 +269,11 @@ class ReducingKernel(Kernel):
         return optimize(specialise(self.program, types))
 
 
-def _placed(name: str, result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) -> Any:
+def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) -> Any:
     """The result in the caller's array, if there is one; a 0-d result is a scalar, as NumPy's are."""
     if place is None:
         return result[()] if result.ndim == 0 else result
-    if place.shape != result.shape:
-        raise ShapeError(f"the output {name} has shape {result.shape}; the array given for it has {place.shape}")
-    if place.dtype != result.dtype:
-        raise TypeRuleError(f"the output {name} is {result.dtype}; the array given for it is {place.dtype}")
-    if not place.flags.writeable:
-        raise ReadOnlyError(f"the array given for the output {name} is read-only")
-    np.copyto(place, result)
+    np.copyto(place, result, casting="same_kind")
     return place
 
 
@@ -276,6 +287,20 @@ def reads_of(program: Program) -> list[frozenset[int]]:
     for _, output in program.outputs:
         names = [n.attr("name") for n in topological([output]) if n.op == "input"]
         found.append(frozenset(position[name] for name in names))
+    return found
+
+
+def declared_dtype(declared: Declaration, given: np.dtype[Any]) -> DType:
+    """The dtype of an operand; `TypeRuleError` for one that we lack, or another than the declared one."""
+    try:
+        found = dtype_of(given)
+    except TypeRuleError as error:
+        raise TypeRuleError(f"the input {declared.name}: {error}") from None
+    if declared.dtype is not None and declared.dtype is not found:
+        raise TypeRuleError(
+            f"the input {declared.name} is declared {declared.dtype}; the array given is {found}: convert it, or leave "
+            f"the declaration out to compute in the arrays' own dtypes"
+        )
     return found
 
 

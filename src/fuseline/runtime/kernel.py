@@ -159,7 +159,7 @@ class ElementwiseKernel:
             self._fast.remember(made.loop, made.ufunc, small_items(made.loop), wrap)
         self._remembered = dtypes
 
-    def _python_call(self, *args: Any, **named: Any) -> Any:
+    def _python_call(self, /, *args: Any, **named: Any) -> Any:
         """``kernel(x, b, r)``, by name, or with ``out=`` (an array, or a tuple with one or None for each output)."""
         if any(isinstance(a, np.generic) for a in args):  # arrays of no axes take the short ways that scalars do not
             return self.__call__(*[np.asarray(a) if isinstance(a, np.generic) else a for a in args], **named)
@@ -191,7 +191,8 @@ class ElementwiseKernel:
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
         """A call with operands that take part in NumPy's ufunc protocol, which therefore decides."""
         results = self.ufunc(*values) if outputs is None else self.ufunc(*values, out=tuple(outputs))
-        return results if self._single else self._result_type(*results)
+        several = isinstance(results, tuple) and len(results) == len(self.outputs)
+        return self._result_type(*results) if several and not self._single else results
 
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]
