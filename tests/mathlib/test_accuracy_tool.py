@@ -83,3 +83,12 @@ def test_the_command_fails_beyond_its_limit_and_records_on_request(
     recorded = json.loads((tmp_path / "accuracy.json").read_text())
     assert recorded["exp f32 fuseline"]["samples"] == INPUTS.size
     assert "| exp | fuseline |" in (tmp_path / "accuracy.md").read_text()
+
+
+def test_a_function_that_errs_only_among_others_is_not_acquitted_by_a_single_call() -> None:
+    def wrong_in_company(x: np.ndarray) -> np.ndarray:
+        y = np.exp(x.astype(np.float64)).astype(np.float32)
+        return y if x.size == 1 else y + 3 * np.spacing(y)
+
+    x = np.linspace(0.1, 0.6, 1000, dtype=np.float32)
+    assert judge("exp", wrong_in_company, [(x,)]).largest_ulp > 3
