@@ -147,6 +147,8 @@ def test_where_the_live_sum_is_out_of_reach_the_raised_bound_is_the_optimum_of_b
             found += 1
             assert result.optimal
             assert "refuted" in result.bound.derivation
+            with pytest.raises(InfeasibleError, match=r"infeasible: .* refuted .* the capacity is"):
+                plan_instance(instance, capacity_bytes=result.peak_bytes - 1)
             assert result.peak_bytes == least_peak(instance)
             if found == 12:
                 return
@@ -326,6 +328,46 @@ def test_ctrl_c_gives_the_best_answer_so_far(monkeypatch: pytest.MonkeyPatch) ->
     instance = Instance(buffers)
     result = plan_instance(instance)
     assert result.stopped_because == "interrupted"
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+
+
+def windowed(count: int = 40) -> Instance:
+    rng = random.Random(4)
+    buffers = []
+    for i in range(count):
+        lower, size = rng.randrange(20), rng.randint(1, 9)
+        gaps = (Gap(lower + 2, lower + 4, rng.choice((None, (0, 1), (0, size)))), Gap(lower + 6, lower + 7))
+        buffers.append(Buffer(str(i), lower, lower + rng.randint(7, 12), size, gaps=gaps[: rng.randint(0, 2)]))
+    return Instance(tuple(buffers))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_conflicts_are_what_shares_a_moment_with_a_byte_in_use(seed: int) -> None:
+    sections = cut(windowed(20 + seed))
+    used = [{s for s, low, high in sections.spans(i) if low < high} for i in range(sections.buffer_count)]
+    expected = [[j for j in range(len(used)) if j != i and used[i] & used[j]] for i in range(len(used))]
+    assert [sorted(row) for row in portfolio.conflicts_of(sections)] == expected
+
+
+@pytest.mark.parametrize("instance", [windowed(), generate.random_trace(40, seed=1)])
+def test_every_long_step_asks_for_the_time(instance: Instance) -> None:
+    sections = cut(instance)
+    conflicts = portfolio.conflicts_of(sections)
+    with pytest.raises(portfolio.OutOfTime):
+        portfolio.conflicts_of(sections, lambda: True)
+    asked = iter([False, True])
+    with pytest.raises(portfolio.OutOfTime):
+        portfolio.place(sections, conflicts, list(range(40)), True, lambda: next(asked))
+
+
+def test_where_the_time_ends_within_a_step_the_answer_so_far_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise portfolio.OutOfTime
+
+    monkeypatch.setattr(portfolio, "place", late)
+    instance = windowed()
+    result = plan_instance(instance)
+    assert result.stopped_because == "time limit"
     assert valid(instance, result.placement.offsets, result.peak_bytes)
 
 

@@ -211,3 +211,70 @@ def test_a_view_of_itself_is_refused() -> None:
         StorageGraph(
             (value("a", view_of=1), value("b", view_of=0)), (Operation("x", (0,), ()), Operation("y", (1,), ()))
         )
+
+
+def beside(says: tuple[tuple[int, ...], tuple[int, ...]]) -> StorageGraph:
+    """x → a; g reads a, h makes b from x, and g and h may run at the same time where ``says`` has it so."""
+    values = (value("x", origin=Origin.INPUT), value("a"), value("g", output=True), value("b"), value("c", output=True))
+    return StorageGraph(
+        values,
+        (
+            Operation("a", (1,), (same(0),)),
+            Operation("g", (2,), (Use(1),), concurrent=says[0]),
+            Operation("h", (3,), (Use(0),), concurrent=says[1]),
+            Operation("c", (4,), (Use(3),)),
+        ),
+    )
+
+
+@pytest.mark.parametrize("says", [((2,), (1,)), ((2,), ()), ((), (1,))])
+def test_what_runs_at_the_same_time_shares_no_bytes_whichever_says_so(
+    says: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    def lifetimes(graph: StorageGraph) -> dict[str, tuple[int, int]]:
+        return {b.id: (b.lower, b.upper) for b in plan_graph(graph, order=range(4)).arena.instance.buffers}
+
+    assert lifetimes(beside(((), ())))["a"][1] <= lifetimes(beside(((), ())))["b"][0]
+    together = lifetimes(beside(says))
+    assert together["b"][0] < together["a"][1]
+    assert together["a"][0] < together["b"][1]
+
+
+def test_an_operand_that_another_may_read_at_the_same_time_is_not_overwritten_whichever_says_so() -> None:
+    for of_reader, of_writer in (((2,), ()), ((), (1,))):
+        graph = StorageGraph(
+            (value("x", origin=Origin.INPUT), value("a"), value("p", output=True), value("q", output=True)),
+            (
+                Operation("a", (1,), (same(0),)),
+                Operation("p", (2,), (Use(1),), concurrent=of_reader),
+                Operation("q", (3,), (same(1),), concurrent=of_writer),
+            ),
+        )
+        assert chosen(graph) == set()
+
+
+@pytest.mark.parametrize(
+    ("values", "operations", "message"),
+    [
+        ((value("a", output=True),), (Operation("f", (5,), ()),), "'f' names value 5; there are 1"),
+        ((value("a", output=True),), (Operation("f", (0,), (Use(-1),)),), "'f' names value -1"),
+        ((value("a", output=True),), (Operation("f", (0,), (), concurrent=(3,)),), "'f' runs beside operation 3"),
+        ((value("a"), value("a")), (Operation("f", (0, 1), ()),), "two values are called 'a'"),
+        ((value("a", alignment=0),), (Operation("f", (0,), ()),), "an alignment is at least 1"),
+        ((value("a", elements=-1),), (Operation("f", (0,), ()),), "'a' has a negative size"),
+    ],
+)
+def test_a_graph_of_what_does_not_exist_is_refused(
+    values: tuple[StoredValue, ...], operations: tuple[Operation, ...], message: str
+) -> None:
+    with pytest.raises(PlanError, match=message):
+        StorageGraph(values, operations)
+
+
+def test_alignments_in_one_storage_are_all_kept() -> None:
+    graph = StorageGraph(
+        (value("x", origin=Origin.INPUT), value("a", alignment=4), value("b", alignment=6, output=True)),
+        (Operation("a", (1,), (same(0),)), Operation("b", (2,), (same(1),))),
+    )
+    (buffer,) = plan_graph(graph).arena.instance.buffers
+    assert buffer.alignment == 12

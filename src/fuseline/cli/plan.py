@@ -130,7 +130,7 @@ def plan(
     _write(result, out, chart, language)
     _print(result, joint, as_json, language)
     if capacity_bytes is not None and result.peak_bytes > capacity_bytes:
-        _complain_not_found(result, capacity_bytes, language)
+        _complain_not_found(result, joint, capacity_bytes, language)
         return _NO
     return _INTERRUPTED if result.stopped_because == "interrupted" else 0
 
@@ -194,10 +194,14 @@ def _print(result: PlanResult, joint: JointPlan | None, as_json: bool, language:
     print_document(arena_document(result, language) if joint is None else joint_document(joint, language))
 
 
-def _complain_not_found(result: PlanResult, capacity_bytes: int, language: str) -> None:
+def _complain_not_found(result: PlanResult, joint: JointPlan | None, capacity_bytes: int, language: str) -> None:
     from fuseline.report.arena_document import reason_text
     from fuseline.report.catalogue import text
 
+    if joint is not None and result.lower_bound_bytes > capacity_bytes:
+        found = {"peak": f"{result.peak_bytes:,}", "capacity": f"{capacity_bytes:,}"}
+        print(f"fuseline: {text('planner.order.not_reached', language, **found)}", file=sys.stderr)
+        return
     stopped = reason_text(result.stopped_because, language)
     message = text("planner.not_found", language, capacity=f"{capacity_bytes:,}", stopped=stopped)
     print(f"fuseline: {message}", file=sys.stderr)

@@ -63,7 +63,7 @@ class Operation:
     """``results`` and ``operands`` are indices of values. ``concurrent`` lists operations that may run at the same
     time.
 
-    A view's operation makes a value whose ``view_of`` is set; it moves no bytes.
+    The relation holds both ways. A view's operation makes a value whose ``view_of`` is set; it moves no bytes.
     """
 
     name: str
@@ -95,6 +95,7 @@ class StorageGraph:
     operations: tuple[Operation, ...]
 
     def __post_init__(self) -> None:
+        self._require_indices()
         made: set[int] = set()
         for operation in self.operations:
             for v in operation.results:
@@ -117,6 +118,31 @@ class StorageGraph:
                     )
                 callers[value.caller_buffer] = value.name
         _ = self.root
+
+    def _require_indices(self) -> None:
+        """Raise where an operation names what does not exist, or two values have one name."""
+        values, operations = range(len(self.values)), range(len(self.operations))
+        for operation in self.operations:
+            for v in (*operation.results, *(use.value for use in operation.operands)):
+                if v not in values:
+                    raise PlanError(f"{operation.name!r} names value {v}; there are {len(values)}")
+            for u in operation.concurrent:
+                if u not in operations:
+                    raise PlanError(f"{operation.name!r} runs beside operation {u}; there are {len(operations)}")
+        names: set[str] = set()
+        for value in self.values:
+            if value.name in names:
+                raise PlanError(f"two values are called {value.name!r}; every name must be unique")
+            names.add(value.name)
+
+    @cached_property
+    def beside(self) -> tuple[tuple[int, ...], ...]:
+        """For each operation those that may run at the same time, whichever of the two says so."""
+        found: list[dict[int, None]] = [{} for _ in self.operations]
+        for u, operation in enumerate(self.operations):
+            for other in operation.concurrent:
+                found[u][other] = found[other][u] = None
+        return tuple(map(tuple, found))
 
     @cached_property
     def root(self) -> tuple[int, ...]:
@@ -185,7 +211,7 @@ class StorageGraph:
             return f"{operand.name} or {result.name} lies outside the arena"
         if self.kept[root]:
             return f"an output lies in the storage of {operand.name}"
-        if any(other in self.readers[root] for other in operation.concurrent):
+        if any(other in self.readers[root] for other in self.beside[overwrite.operation]):
             return f"{operand.name} may be read at the same time"
         return None
 
@@ -259,16 +285,25 @@ class StorageGraph:
         return tuple(owner[root] for root in self.root)
 
     def lifetimes(self, order: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """For each value the steps ``[from, until)`` at which it must be there: half-open, an output to the end."""
+        """For each value the steps ``[from, until)`` at which it must be there: half-open, an output to the end.
+
+        An operation lasts from the first to the last step of those that may run beside it.
+        """
         position = {u: t for t, u in enumerate(order)}
+        first, last = dict(position), dict(position)
+        for u, others in enumerate(self.beside):
+            for other in others:
+                first[u] = min(first[u], position[other])
+                last[u] = max(last[u], position[other])
         start = [0] * len(self.values)
+        end = [1] * len(self.values)
         for u, operation in enumerate(self.operations):
             for v in operation.results:
-                start[v] = position[u]
+                start[v], end[v] = first[u], last[u] + 1
         return tuple(
             (
                 start[v],
-                len(order) if self.kept[v] else 1 + max((position[u] for u in self.readers[v]), default=start[v]),
+                len(order) if self.kept[v] else max(end[v], *(last[u] + 1 for u in self.readers[v]), 0),
             )
             for v in range(len(self.values))
         )

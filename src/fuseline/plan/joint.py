@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fuseline.plan.arena.arguments import require_time_limit_s
+from fuseline.plan.arena.bounds import live_bound, require_capacity
 from fuseline.plan.arena.planner import Progress, plan_instance
-from fuseline.plan.arena.types import PlanResult
-from fuseline.plan.inplace import Overwrite, StorageGraph
+from fuseline.plan.arena.sections import cut
+from fuseline.plan.arena.types import Bound, Instance, PlanResult
+from fuseline.plan.inplace import Origin, Overwrite, StorageGraph
 from fuseline.plan.schedule.planner import Schedule, order_for_least_memory
-from fuseline.plan.schedule.problem import peak_of
+from fuseline.plan.schedule.problem import ScheduleProblem, footprint_bound, peak_of
+from fuseline.units import format_bytes
 
+_ORDER_SHARE, _ARENA_SHARE = 0.5, 0.1
+"""Of a time limit: the most for the search of an order, and the least for that of an arena."""
 BOUNDED_NODES = 500
 """Nodes of exact search where the work is bounded by itself and not by a clock."""
 
@@ -41,7 +47,9 @@ class JointPlan:
 
     ``peak_without_reuse_bytes`` is what the same order keeps alive when every result gets bytes of its own,
     ``program_order_peak_bytes`` what program order keeps alive with the same rules, ``peak_bytes`` what the order does.
-    Valid for sequential execution in this order only.
+    ``order_bound`` is what every order keeps alive, ``None`` where the order was given or where the arena leaves
+    out what the order counts. ``arena`` has bound and proof for this order alone. Valid for sequential execution in
+    this order only.
     """
 
     graph: StorageGraph
@@ -52,6 +60,29 @@ class JointPlan:
     peak_bytes: int
     peak_without_reuse_bytes: int
     program_order_peak_bytes: int
+    order_bound: Bound | None = None
+
+    @property
+    def lower_bound_bytes(self) -> int:
+        """Bytes below which no arena can be: over all orders where the order was chosen, else in the one given."""
+        return (self.order_bound or self.arena.bound).size_bytes
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the arena equals the bound, so that no order needs less."""
+        return self.arena.peak_bytes == self.lower_bound_bytes
+
+    @property
+    def gap(self) -> float:
+        """``peak / bound - 1``."""
+        return self.arena.peak_bytes / self.lower_bound_bytes - 1.0 if self.lower_bound_bytes else 0.0
+
+    @property
+    def bound_derivation(self) -> str:
+        """How the bound is known."""
+        if self.order_bound is None:
+            return f"in the given order {self.arena.bound.derivation}"
+        return self.order_bound.derivation
 
     @cached_property
     def stored(self) -> tuple[Stored, ...]:
@@ -69,10 +100,18 @@ class JointPlan:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The arena's stable JSON form, and beside it the order, the overwrites and the peaks compared."""
+        """The arena's stable JSON form, and beside it the order, the overwrites and the peaks compared.
+
+        Bound, gap and optimality speak of all orders; ``in_this_order`` holds those of the chosen one.
+        """
         values = self.graph.values
+        arena = self.arena.to_dict()
+        own = ("lower_bound_bytes", "optimal", "gap", "bound_derivation")
         return {
-            **self.arena.to_dict(),
+            **arena,
+            **{name: getattr(self, name) for name in own},
+            "in_this_order": {name: arena[name] for name in own},
+            "valid_for": "sequential execution in this order",
             "order": [self.graph.operations[u].name for u in self.order],
             "overwrites": [
                 {"result": values[o.result].name, "operand": values[o.operand].name} for o in self.overwrites
@@ -112,25 +151,33 @@ def plan_graph(
 ) -> JointPlan:
     """Choose an order (unless ``order`` or ``schedule`` is given), overwrite where that is legal, and place the rest.
 
+    ``time_limit_s`` is for both searches together. A capacity ends the search as soon as the arena fits; where the
+    order found cannot fit but another one might, the least arena for the order found is given.
     ``bounded`` limits the work itself instead of its time: the answer comes soon and is always the same. Without
     ``exact`` buffers are placed by the quick heuristics only.
 
     Raises:
         PlanError: ``order`` is not a schedule of the graph, the graph is none, or an argument is of a wrong type.
+        InfeasibleError: no order fits into the capacity.
     """
     time_limit_s = require_time_limit_s(time_limit_s)
+    began = time.perf_counter()
     problem = graph.schedule_problem
     plain = problem.without_reuse()
     model = problem if in_place else plain
     if order is None:
         if schedule is None:
-            schedule = order_for_least_memory(model, time_limit_s=time_limit_s, bounded=bounded)
+            schedule = order_for_least_memory(model, time_limit_s=time_limit_s * _ORDER_SHARE, bounded=bounded)
         order = schedule.order
     overwrites = graph.chosen_overwrites(order) if in_place else ()
+    order_bound = _order_bound(graph, model, schedule) if outputs_in_arena else None
+    instance = graph.instance(order, overwrites, name, outputs_in_arena)
+    if capacity_bytes is not None and order_bound is not None:
+        capacity_bytes = _capacity_for_order(instance, capacity_bytes, order_bound)
     arena = plan_instance(
-        graph.instance(order, overwrites, name, outputs_in_arena),
+        instance,
         capacity_bytes=capacity_bytes,
-        time_limit_s=time_limit_s,
+        time_limit_s=max(time_limit_s - (time.perf_counter() - began), time_limit_s * _ARENA_SHARE),
         seed=seed,
         exact=exact,
         node_limit=BOUNDED_NODES if bounded else None,
@@ -146,4 +193,30 @@ def plan_graph(
         peak_bytes=schedule.peak_bytes if schedule is not None else peak_of(model, order),
         peak_without_reuse_bytes=peak_of(plain, order),
         program_order_peak_bytes=program_order or peak_of(model, problem.ready_order()),
+        order_bound=order_bound,
     )
+
+
+def _order_bound(graph: StorageGraph, model: ScheduleProblem, schedule: Schedule | None) -> Bound | None:
+    """What every order keeps alive in the arena, where the schedule counts just what lies there."""
+    counted_elsewhere = any(v.origin is Origin.DONATED or v.outside for v in graph.values)
+    if schedule is None or counted_elsewhere or any(operation.workspace_bytes for operation in graph.operations):
+        return None
+    size_bytes = schedule.lower_bound_bytes
+    searched = size_bytes > footprint_bound(model)
+    why = "all orders were searched" if searched else "at its largest operation or at its end"
+    derivation = (
+        f"every order keeps {format_bytes(size_bytes, binary=True)} alive at some step ({size_bytes:,} bytes; {why})"
+    )
+    return Bound(size_bytes, "order search" if searched else "largest operation", derivation)
+
+
+def _capacity_for_order(instance: Instance, capacity_bytes: int, order_bound: Bound) -> int | None:
+    """The capacity, or ``None`` where this order cannot meet it, so that the least arena for it is looked for.
+
+    Raises:
+        InfeasibleError: no order meets it.
+    """
+    require_capacity(order_bound, capacity_bytes)
+    bound = live_bound(instance, cut(instance))
+    return capacity_bytes if bound.size_bytes <= capacity_bytes else None

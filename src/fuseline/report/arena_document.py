@@ -6,7 +6,19 @@ from fuseline.errors import printable
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.joint import JointPlan
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.report.document import Cells, Column, Document, Fact, Facts, Gap, Row, Section, Table, head_and_tail
+from fuseline.report.document import (
+    Cells,
+    Column,
+    Document,
+    Fact,
+    Facts,
+    Gap,
+    Remarks,
+    Row,
+    Section,
+    Table,
+    head_and_tail,
+)
 from fuseline.units import format_bytes, format_percent, format_time
 
 HEAD_ROWS, TAIL_ROWS = 24, 6
@@ -22,8 +34,11 @@ def arena_document(result: PlanResult, lang: str | None = None) -> Document:
 def joint_document(plan: JointPlan, lang: str | None = None) -> Document:
     """The report on a program: what the order and reuse in place save, the arena, and each step with its storage."""
     language = resolve_language(lang)
-    arena = Section(text("planner.section", language), (_facts(plan.arena, language),))
-    steps = Section(text("planner.order.section", language), (_peaks(plan, language), _steps(plan, language)))
+    arena = Section(text("planner.section", language), (_facts(plan.arena, language, of_one_order=True),))
+    sequential = Remarks((text("planner.order.sequential", language),))
+    steps = Section(
+        text("planner.order.section", language), (_peaks(plan, language), _steps(plan, language), sequential)
+    )
     return Document(text("planner.title", language, name=printable(plan.arena.instance.name)), (steps, arena), language)
 
 
@@ -33,12 +48,13 @@ def _peaks(plan: JointPlan, language: str) -> Facts:
         "chosen": plan.schedule.peak_bytes if plan.schedule is not None else plan.arena.lower_bound_bytes,
         "without": plan.peak_without_reuse_bytes,
     }
-    return Facts(
-        tuple(
-            Fact(text(f"planner.order.{key}", language), f"{size:,} B", format_bytes(size))
-            for key, size in figures.items()
-        )
-    )
+    facts = [
+        Fact(text(f"planner.order.{key}", language), f"{size:,} B", format_bytes(size)) for key, size in figures.items()
+    ]
+    if plan.order_bound is not None:
+        known = text(f"planner.order.{'optimal' if plan.optimal else 'not_optimal'}", language)
+        facts.append(Fact(text("planner.order.bound", language), f"{plan.order_bound.size_bytes:,} B", known))
+    return Facts(tuple(facts))
 
 
 def _steps(plan: JointPlan, language: str) -> Table:
@@ -75,11 +91,11 @@ def reason_text(stopped: str, language: str) -> str:
     return text(f"planner.reason.{stopped.replace(' ', '_')}", language)
 
 
-def _facts(result: PlanResult, language: str) -> Facts:
+def _facts(result: PlanResult, language: str, of_one_order: bool = False) -> Facts:
     def label(key: str) -> str:
         return text(f"planner.{key}", language)
 
-    proof = label("optimal") if result.optimal else label("not_optimal")
+    proof = label("not_optimal" if not result.optimal else "optimal_order" if of_one_order else "optimal")
     return Facts(
         (
             Fact(label("buffers"), f"{len(result.instance.buffers):,}"),

@@ -30,7 +30,7 @@ def live_bound(instance: Instance, sections: Sections) -> Bound:
         peak * unit,
         "live sum",
         f"at t={sections.times[at]} {format_bytes(peak * unit, binary=True)} are live "
-        f"({count} buffers, {peak * unit:,} bytes)",
+        f"({count} buffer{'s' * (count != 1)}, {peak * unit:,} bytes)",
     )
 
 

@@ -19,6 +19,7 @@ from fuseline.plan.arena.sections import Sections
 NODES_A_BUFFER = 4
 SLICE_NODES = 4_000
 PURE_SLICE_NODES = 50
+_SLICE_ENTRIES = 500_000
 _PLAIN_RESTARTS = 12
 _FRACTIONS = 5
 
@@ -110,6 +111,9 @@ class ExactSearch:
         # A first dive takes a node a buffer; a few times that leaves room to repair it.
         self._base_nodes = max(200, NODES_A_BUFFER * len(self._walk.buffers))
         self.nodes = 0
+        # A node looks at what its decisions touch, at most at all entries, and the clock is to be asked in time.
+        entries = sum(sections.upper) - sum(sections.lower)
+        self._pure_slice = max(1, min(PURE_SLICE_NODES, _SLICE_ENTRIES // max(1, entries)))
 
     def run(self, max_nodes: int | None = None, strict: bool = False) -> bool:
         """Search; true where it ended by itself (closed, goal reached or ``max_nodes`` spent), false where it was
@@ -155,7 +159,7 @@ class ExactSearch:
                 walk = self._walk = Walk(self._sections, compiled=True)
                 outcome = walk.restart(order, capacity)
                 continue
-            size = SLICE_NODES if walk.compiled else PURE_SLICE_NODES
+            size = SLICE_NODES if walk.compiled else self._pure_slice
             outcome = walk.run(min(size, nodes - walk.nodes))
         self.nodes += max(1, walk.nodes)
         if outcome == kernel.FOUND:

@@ -59,7 +59,7 @@ def plan_instance(
     moves.
 
     Raises:
-        InfeasibleError: the capacity is below the bound, or fixed offsets collide.
+        InfeasibleError: the capacity is below the bound or was refuted by search, or fixed offsets collide.
         PlanError: the time limit is not positive, or an argument is of a wrong type.
     """
     return _Planning(instance, capacity_bytes, time_limit_s, seed, on_progress).run(exact, node_limit)
@@ -103,6 +103,8 @@ class _Planning:
         stopped = "effort spent"
         try:
             stopped = self._search(exact, node_limit)
+        except portfolio.OutOfTime:
+            stopped = "time limit"
         except KeyboardInterrupt:
             if not self._standing.best.method:
                 raise
@@ -136,8 +138,9 @@ class _Planning:
         elif large:
             self._answers = lean_answers(sections, self._late)
         else:
-            conflicts = portfolio.conflicts_of(sections)
-            self._answers = portfolio.answers(sections, conflicts, [b.hint for b in self._instance.buffers])
+            conflicts = portfolio.conflicts_of(sections, self._late)
+            hints = [b.hint for b in self._instance.buffers]
+            self._answers = portfolio.answers(sections, conflicts, hints, self._late)
         for k in count():
             answer = self._next_answer()
             if answer is None:
@@ -252,6 +255,9 @@ class _Planning:
 
     def _report(self) -> None:
         self._log.append(self._tell())
+        if self._capacity is not None and self._standing.lower > self._goal:
+            bound = self._bound_now()
+            raise InfeasibleError(f"infeasible: {bound.derivation}; the capacity is {self._capacity:,} bytes")
 
     def _tell(self) -> Incumbent:
         unit = self._sections.unit_bytes
@@ -262,13 +268,17 @@ class _Planning:
             self._on_progress(now)
         return now
 
+    def _bound_now(self) -> Bound:
+        """The bound with what the search has refuted since."""
+        standing, bound = self._standing, self._bound
+        if not standing.refuted:
+            return bound
+        derivation = f"{bound.derivation}; above that, {standing.refuted}"
+        return Bound(standing.lower * self._sections.unit_bytes, "exhaustive search", derivation)
+
     def _result(self, stopped: str) -> PlanResult:
-        standing, unit = self._standing, self._sections.unit_bytes
-        placement = self._sections.placement(standing.best.offsets)
-        bound = self._bound
-        if standing.refuted:
-            derivation = f"{bound.derivation}; above that, {standing.refuted}"
-            bound = Bound(standing.lower * unit, "exhaustive search", derivation)
+        placement = self._sections.placement(self._standing.best.offsets)
+        bound = self._bound_now()
         faults = check(self._instance, placement.offsets, placement.peak_bytes)
         if faults:
             fault = printable(faults[0])
@@ -279,6 +289,6 @@ class _Planning:
             bound=bound,
             seconds=time.perf_counter() - self._began,
             stopped_because=stopped,
-            method=standing.best.method,
+            method=self._standing.best.method,
             progress=tuple(self._log),
         )

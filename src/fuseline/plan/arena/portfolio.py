@@ -17,6 +17,17 @@ from fuseline.plan.arena.sections import Sections
 Conflicts = list[list[int]]
 
 FEW_BUFFERS = 128
+_ASK_EVERY = 32
+
+Stop = Callable[[], bool]
+
+
+class OutOfTime(Exception):
+    """Raised where ``stop`` says that the time is up, so that what is under way is dropped."""
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +39,16 @@ class Answer:
     method: str
 
 
-def conflicts_of(sections: Sections) -> Conflicts:
-    """For each buffer the others that use some byte at the same moment."""
+def conflicts_of(sections: Sections, stop: Stop = _never) -> Conflicts:
+    """For each buffer the others that use some byte at the same moment.
+
+    Raises:
+        OutOfTime: ``stop`` said so.
+    """
     n = sections.buffer_count
     result: Conflicts = [[] for _ in range(n)]
     if sections.windows:
-        return _conflicts_of_windows(sections, result)
+        return _conflicts_of_windows(sections, result, stop)
     starting: list[list[int]] = [[] for _ in range(sections.section_count)]
     for i in range(n):
         if sections.size[i]:
@@ -42,7 +57,9 @@ def conflicts_of(sections: Sections) -> Conflicts:
     upper = sections.upper
     for s, new in enumerate(starting):
         alive = [i for i in alive if upper[i] > s]
-        for i in new:
+        for k, i in enumerate(new):
+            if k % _ASK_EVERY == 0 and stop():
+                raise OutOfTime
             for j in alive:
                 result[j].append(i)
             result[i].extend(alive)
@@ -50,39 +67,55 @@ def conflicts_of(sections: Sections) -> Conflicts:
     return result
 
 
-def _conflicts_of_windows(sections: Sections, result: Conflicts) -> Conflicts:
-    members: list[list[int]] = [[] for _ in range(sections.section_count)]
-    sets: list[set[int]] = [set() for _ in result]
+def _conflicts_of_windows(sections: Sections, result: Conflicts, stop: Stop) -> Conflicts:
+    starting: list[list[tuple[int, int]]] = [[] for _ in range(sections.section_count)]
     for i in range(sections.buffer_count):
-        for s, low, high in sections.spans(i):
+        for first, end, low, high in sections.pieces(i):
             if low < high:
-                for j in members[s]:
-                    sets[i].add(j)
-                    sets[j].add(i)
-                members[s].append(i)
+                starting[first].append((end, i))
+    alive: list[tuple[int, int]] = []
+    sets: list[set[int]] = [set() for _ in result]
+    for s, new in enumerate(starting):
+        alive = [piece for piece in alive if piece[0] > s]
+        for k, (end, i) in enumerate(new):
+            if k % _ASK_EVERY == 0 and stop():
+                raise OutOfTime
+            sets[i].update([j for _, j in alive])
+            alive.append((end, i))
     for i, others in enumerate(sets):
-        result[i].extend(sorted(others))
+        for j in others:
+            result[i].append(j)
+            if i not in sets[j]:
+                result[j].append(i)
+    for row in result:
+        row.sort()
     return result
 
 
-def place(sections: Sections, conflicts: Conflicts, order: list[int], best_fit: bool) -> list[int]:
+def place(sections: Sections, conflicts: Conflicts, order: list[int], best_fit: bool, stop: Stop = _never) -> list[int]:
     """Offsets in units when the buffers are placed in ``order``; those with a fixed offset come first.
 
     Best fit takes the tightest free range below some placed buffer and the open end of the arena only where there is
     none; first fit takes the lowest range.
+
+    Raises:
+        OutOfTime: ``stop`` said so.
     """
     size, alignment, windows = sections.size, sections.alignment, sections.windows
     offsets = [-1] * len(size)
     for i, offset in enumerate(sections.fixed):
         offsets[i] = offset
-    for i in order:
+    pieces = [sections.pieces(i) for i in range(len(size))] if windows else []
+    for k, i in enumerate(order):
+        if k % _ASK_EVERY == 0 and stop():
+            raise OutOfTime
         if offsets[i] >= 0:
             continue
         mine = size[i]
         # Offsets strictly between the two numbers of a pair would overlap a placed buffer.
         if windows:
             barred = sorted(
-                pair for j in conflicts[i] if offsets[j] >= 0 for pair in _barred(sections, i, j, offsets[j])
+                pair for j in conflicts[i] if offsets[j] >= 0 for pair in _barred(pieces[i], pieces[j], offsets[j])
             )
         else:
             barred = sorted([(o - mine, o + size[j]) for j in conflicts[i] if (o := offsets[j]) >= 0])
@@ -102,11 +135,21 @@ def place(sections: Sections, conflicts: Conflicts, order: list[int], best_fit: 
     return offsets
 
 
-def _barred(sections: Sections, i: int, j: int, offset: int) -> Iterator[tuple[int, int]]:
-    there = {s: (low, high) for s, low, high in sections.spans(j)}
-    for s, low, high in sections.spans(i):
-        if s in there and low < high and there[s][0] < there[s][1]:
-            yield offset + there[s][0] - high, offset + there[s][1] - low
+_Pieces = list[tuple[int, int, int, int]]
+
+
+def _barred(mine: _Pieces, theirs: _Pieces, offset: int) -> Iterator[tuple[int, int]]:
+    """Between which offsets a buffer would overlap one at ``offset``, for each two pieces of them that meet in time."""
+    a = b = 0
+    while a < len(mine) and b < len(theirs):
+        first, end, low, high = mine[a]
+        other_first, other_end, other_low, other_high = theirs[b]
+        if first < other_end and other_first < end and low < high and other_low < other_high:
+            yield offset + other_low - high, offset + other_high - low
+        if end <= other_end:
+            a += 1
+        else:
+            b += 1
 
 
 def reuse_whole(sections: Sections) -> list[int]:
@@ -225,14 +268,14 @@ def orders(
 
 
 def answers(
-    sections: Sections, conflicts: Conflicts, hints: list[int | None] | None = None, count: int | None = None
+    sections: Sections, conflicts: Conflicts, hints: list[int | None] | None = None, stop: Stop = _never
 ) -> Iterator[Answer]:
-    """The answers of the portfolio one after the other, at most ``count`` orders; the caller stops at the bound."""
+    """The answers of the portfolio one after the other; the caller stops at the bound, `OutOfTime` where ``stop`` says
+    so.
+    """
     buffers = list(range(sections.buffer_count))
-    for k, (name, key) in enumerate(orders(sections, conflicts, hints)):
-        if count is not None and k >= count:
-            return
+    for name, key in orders(sections, conflicts, hints):
         order = sorted(buffers, key=key)
         for best in (False, True):
-            offsets = place(sections, conflicts, order, best)
+            offsets = place(sections, conflicts, order, best, stop)
             yield Answer(offsets, peak_of(sections, offsets), f"{'best' if best else 'first'} fit by {name}")

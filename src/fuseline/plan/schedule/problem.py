@@ -215,17 +215,19 @@ def peak_of(problem: ScheduleProblem, order: Sequence[int]) -> int:
 
 
 def footprint_bound(problem: ScheduleProblem) -> int:
-    """Bytes that some operation needs by itself in every order: what it reads and makes, and what is kept from the
-    start.
+    """Bytes that every order needs at some step: all that is kept, at the end, or what some operation reads and makes,
+    with what is kept from the start.
     """
     from_start = sum(v.size_bytes for v in problem.values if v.producer < 0 and v.kept)
     extra = problem.workspace_bytes or (0,) * problem.operation_count
-    most = from_start
+    most = max(from_start, sum(v.size_bytes for v in problem.values if v.kept))
     for u in range(problem.operation_count):
         held = {v for v in problem.reads[u] if not (problem.values[v].producer < 0 and problem.values[v].kept)}
-        shared = sum(
-            min(problem.values[r].size_bytes, problem.values[o].size_bytes) for r, o in dict(problem.reuses[u]).items()
-        )
+        most_shared: dict[int, int] = {}  # of the operands that a result may take, the one that saves most
+        for r, o in problem.reuses[u]:
+            saved = min(problem.values[r].size_bytes, problem.values[o].size_bytes)
+            most_shared[r] = max(most_shared.get(r, 0), saved)
+        shared = sum(most_shared.values())
         made = sum(problem.values[v].size_bytes for v in problem.makes[u])
         most = max(most, from_start + sum(problem.values[v].size_bytes for v in held) + made - shared + extra[u])
     return most

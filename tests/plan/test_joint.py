@@ -1,0 +1,119 @@
+"""What the joint plan of order and arena claims, against every order of small random graphs."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+
+import pytest
+
+from fuseline.errors import InfeasibleError
+from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
+from fuseline.plan.joint import plan_graph
+from fuseline.plan.schedule.problem import ScheduleProblem, Value, footprint_bound, peak_of
+
+
+def random_graph(rng: random.Random, count: int = 5) -> StorageGraph:
+    sizes = [rng.choice((4, 4, 8, 12, 32)) for _ in range(count + 1)]
+    values = [StoredValue("x", sizes[0], 4, Origin.INPUT)]
+    operations = []
+    for k in range(count):
+        operands = rng.sample(range(k + 1), min(k + 1, rng.randint(1, 2)))
+        values.append(StoredValue(f"v{k}", sizes[k + 1], 4, output=k == count - 1 or rng.random() < 0.3))
+        operations.append(Operation(f"f{k}", (k + 1,), tuple(Use(v, True, True) for v in operands)))
+    return StorageGraph(tuple(values), tuple(operations))
+
+
+def orders(problem: ScheduleProblem) -> list[tuple[int, ...]]:
+    return [
+        order
+        for order in permutations(range(problem.operation_count))
+        if all(order.index(b) < order.index(u) for u in order for b in problem.before[u])
+    ]
+
+
+def test_bound_and_optimality_hold_for_all_orders() -> None:
+    rng = random.Random(5)
+    proven = 0
+    for _ in range(40):
+        graph = random_graph(rng)
+        plan = plan_graph(graph)
+        problem = graph.schedule_problem
+        arenas = [plan_graph(graph, order=order).arena.peak_bytes for order in orders(problem)]
+        assert footprint_bound(problem) <= min(peak_of(problem, order) for order in orders(problem))
+        assert plan.lower_bound_bytes <= min(arenas) <= plan.arena.peak_bytes
+        if plan.optimal:
+            proven += 1
+            assert plan.arena.peak_bytes == min(arenas)
+        found = plan.to_dict()
+        assert (found["lower_bound_bytes"], found["optimal"]) == (plan.lower_bound_bytes, plan.optimal)
+        assert found["gap"] == found["peak_bytes"] / found["lower_bound_bytes"] - 1
+        assert found["in_this_order"]["lower_bound_bytes"] == plan.arena.lower_bound_bytes
+    assert proven >= 20
+
+
+def test_optimal_in_one_order_is_not_called_optimal() -> None:
+    graph = forked()
+    bad = plan_graph(graph, order=(0, 1, 2, 3, 4), in_place=False)
+    good = plan_graph(graph, in_place=False)
+    assert bad.arena.optimal
+    assert bad.bound_derivation.startswith("in the given order")
+    assert good.arena.peak_bytes < bad.arena.peak_bytes
+    assert good.optimal
+
+
+def forked() -> StorageGraph:
+    """Two large values, each read down to a small one: one after the other is better than both at once."""
+    sizes = {"x": 4, "large1": 100, "large2": 100, "small1": 4, "small2": 4, "out": 4}
+    values = tuple(
+        StoredValue(name, size, 4, Origin.INPUT if name == "x" else Origin.COMPUTED, output=name == "out")
+        for name, size in sizes.items()
+    )
+    reads = {1: (0,), 2: (0,), 3: (1,), 4: (2,), 5: (3, 4)}
+    return StorageGraph(
+        values, tuple(Operation(values[v].name, (v,), tuple(map(Use, operands))) for v, operands in reads.items())
+    )
+
+
+def test_a_capacity_is_called_infeasible_only_where_no_order_fits() -> None:
+    graph = forked()
+    with pytest.raises(InfeasibleError, match="infeasible: every order keeps"):
+        plan_graph(graph, capacity_bytes=50)
+    schedule = plan_graph(graph).schedule
+    assert schedule is not None
+    # As if the search for an order had stopped early, with an order that does not fit while another might.
+    from dataclasses import replace
+
+    poor = replace(schedule, order=(0, 1, 2, 3, 4), lower_bound_bytes=8)
+    plan = plan_graph(graph, schedule=poor, in_place=False, capacity_bytes=150)
+    assert plan.arena.peak_bytes > 150
+    assert not plan.optimal
+
+
+def test_all_that_is_kept_bounds_every_order() -> None:
+    values = tuple(Value(10, u, (), kept=True) for u in range(6))
+    assert footprint_bound(ScheduleProblem(6, values)) == 60
+
+
+def test_of_several_operands_to_take_the_bound_counts_the_one_that_saves_most() -> None:
+    values = (Value(8, -1, (1,)), Value(2, 0, (1,)), Value(8, 1, (), kept=True))
+    problem = ScheduleProblem(2, values, in_place=((1, 2, 0), (1, 2, 1)))
+    assert footprint_bound(problem) <= peak_of(problem, (0, 1)) == 10
+
+
+def test_both_searches_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fuseline.plan import joint
+
+    given: list[float] = []
+    for name in ("order_for_least_memory", "plan_instance"):
+        call = getattr(joint, name)
+
+        def spy(*args: object, call: object = call, **options: object) -> object:
+            given.append(options["time_limit_s"])  # type: ignore[arg-type]
+            return call(*args, **options)  # type: ignore[operator]
+
+        monkeypatch.setattr(joint, name, spy)
+    now = iter((0.0, 40.0))
+    monkeypatch.setattr(joint, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(now))}))
+    plan_graph(forked(), time_limit_s=100)
+    assert given == [50, 60]
