@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,9 +21,11 @@ from fuseline.plan.arena import engine, exact, generate, kernel, large, lean, po
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.engine import Walk
+from fuseline.plan.arena.instance_csv import parse_csv
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.sections import Sections, cut
 from fuseline.plan.arena.types import Buffer, Gap, Instance
+from fuseline.plan.arena.windows import WindowSearch
 
 
 def live_sum(buffers: tuple[Buffer, ...]) -> int:
@@ -339,6 +341,57 @@ def windowed(count: int = 40) -> Instance:
         gaps = (Gap(lower + 2, lower + 4, rng.choice((None, (0, 1), (0, size)))), Gap(lower + 6, lower + 7))
         buffers.append(Buffer(str(i), lower, lower + rng.randint(7, 12), size, gaps=gaps[: rng.randint(0, 2)]))
     return Instance(tuple(buffers))
+
+
+@pytest.mark.parametrize("window", [None, (0, 0)])
+def test_buffers_that_never_use_a_byte_need_no_arena(window: tuple[int, int] | None) -> None:
+    instance = Instance((Buffer("a", 4, 6, 0, 3, gaps=(Gap(4, 6, window),)), Buffer("b", 1, 2, 0)))
+    for chosen in (instance, Instance(instance.buffers[:1])):
+        result = plan_instance(chosen)
+        assert (result.peak_bytes, result.optimal) == (0, True)
+
+
+def few_with_gaps(rng: random.Random) -> Instance:
+    buffers = []
+    for i in range(rng.randint(2, 4)):
+        lower, size, life = rng.randrange(4), rng.randint(1, 5), rng.randint(2, 5)
+        at = rng.randrange(lower, lower + life)
+        window = rng.choice((None, (0, 1), (size - 1, size), (0, size)))
+        gaps = (Gap(at, rng.randint(at + 1, lower + life), window),) if rng.random() < 0.8 else ()
+        offset = 2 if i == 0 and rng.random() < 0.2 else None
+        buffers.append(Buffer(str(i), lower, lower + life, size, rng.choice((1, 1, 2)), offset, gaps=gaps))
+    return Instance(tuple(buffers))
+
+
+def test_few_buffers_with_gaps_are_proven_least_against_all_offsets() -> None:
+    rng = random.Random(11)
+    above_live = 0
+    for _ in range(40):
+        instance = few_with_gaps(rng)
+        result = plan_instance(instance, time_limit_s=20)
+        assert valid(instance, result.placement.offsets, result.peak_bytes)
+        assert result.optimal
+        above_live += "refuted" in result.bound.derivation
+        smaller = result.peak_bytes - 1
+        ranges = [range(0, smaller - b.size + 1, b.alignment) for b in instance.buffers]
+        assert not any(valid(instance, offsets, smaller) for offsets in product(*ranges))
+    assert above_live >= 3
+
+
+def test_a_walk_that_misses_the_least_arena_is_made_up_for() -> None:
+    text = "id,lower,upper,size,gaps\n0,0,5,1,\n1,0,2,4,0-2@1:2\n2,3,5,4,4-5\n3,1,3,5,2-3\n"
+    result = plan_instance(parse_csv(text))
+    assert (result.peak_bytes, result.optimal) == (7, True)
+
+
+def test_the_search_over_all_offsets_ends_with_its_nodes_or_the_time() -> None:
+    sections = cut(windowed(20))
+    for search in (
+        WindowSearch(sections, lambda: False, max_nodes=3),
+        WindowSearch(sections, lambda: True),
+    ):
+        outcome = search.below(max(sections.live))
+        assert (outcome.offsets, outcome.complete) == (None, False)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -104,20 +104,31 @@ class _Greedy:
 
     def run(self) -> BufferPlan:
         alive = most = 0
+        last, holder, size_of = self.last, self.holder, self.size_of
         for position, node in enumerate(self.order):
-            dying = [a for a in dict.fromkeys(node.args) if a in self.holder and self.last[a] == position]
-            taken = next((a for a in dying if self.takes_over(node, a)), None)
-            buffer = self.holder[taken] if taken is not None else self.allocate(node)
-            alive += taken is None
-            most = max(most, alive)
-            self.holder[node] = buffer
-            size = self.size_of(node)
-            self.made.append(Assignment(node, buffer, taken is not None, position, self.last[node], size))
+            dying: list[Node] = []
+            taken: Node | None = None
+            for a in node.args:
+                if a in holder and last[a] == position and a not in dying:
+                    dying.append(a)
+                    if taken is None and self.takes_over(node, a):
+                        taken = a
+            if taken is None:
+                buffer = self.allocate(node)
+                alive += 1
+                if alive > most:
+                    most = alive
+            else:
+                buffer = holder[taken]
+            holder[node] = buffer
+            self.made.append(Assignment(node, buffer, taken is not None, position, last[node], size_of(node)))
             alive -= self.release(node, taken, dying, position)
         return BufferPlan(self.order, tuple(self.made), tuple(self.sizes), most)
 
     def takes_over(self, node: Node, operand: Node) -> bool:
-        return may_overwrite(node, operand) and self.class_of(node) == self.class_of(operand)
+        if not may_overwrite(node, operand):
+            return False
+        return self.class_of is _one_class or self.class_of(node) == self.class_of(operand)
 
     def allocate(self, node: Node) -> int:
         size, kind = self.size_of(node), self.class_of(node)
@@ -132,11 +143,13 @@ class _Greedy:
 
     def release(self, node: Node, taken: Node | None, dying: list[Node], position: int) -> int:
         """Give back what died here; the number of values that ended."""
-        ended = [a for a in dying if a is not taken]
-        if self.last[node] == position:
-            ended.append(node)
-        for value in ended:
-            self.free.append(self.holder[value])
+        ended = 0
         for value in dying:
-            del self.holder[value]
-        return len(ended)
+            buffer = self.holder.pop(value)
+            if value is not taken:
+                self.free.append(buffer)
+                ended += 1
+        if self.last[node] == position:
+            self.free.append(self.holder[node])
+            ended += 1
+        return ended

@@ -24,6 +24,8 @@ def live_bound(instance: Instance, sections: Sections) -> Bound:
         b = instance.buffers[widest]
         why = f"{b.size:,} bytes long" if b.offset is None else f"fixed at {b.offset:,} and {b.size:,} bytes long"
         return Bound(ends[widest] * unit, "one buffer", f"buffer {named(b.id)} alone is {why}")
+    if not live:
+        return Bound(0, "live sum", "no buffer ever uses a byte")
     at = live.index(peak)
     count = sum(any(a <= at < b for a, b, _, _ in sections.pieces(i)) for i in range(sections.buffer_count))
     return Bound(

@@ -86,6 +86,7 @@ def _replace(path: Path, data: bytes, mode: int | None) -> None:
             file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())  # else a power failure could leave the new name with nothing in it
             os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 
 from fuseline.errors import InfeasibleError, PlanError, VerifyError, printable
-from fuseline.plan.arena import portfolio
+from fuseline.plan.arena import portfolio, windows
 from fuseline.plan.arena.arguments import require_time_limit_s, whole_number
 from fuseline.plan.arena.bounds import live_bound, require_capacity
 from fuseline.plan.arena.checker import check
@@ -152,6 +152,8 @@ class _Planning:
                 return "time limit"
             if large and node_limit is not None and k + 1 == _BOUNDED_FILLINGS:
                 return "effort spent"
+            if exact and k + 1 == 2 * _FIRST_ORDERS and sections.windows and self._exhaust_windows():
+                return "capacity reached"
             early = self._early_nodes() if node_limit is None else node_limit
             if exact and not large and k + 1 == 2 * _FIRST_ORDERS and self._exact(early):
                 return "capacity reached"
@@ -194,6 +196,24 @@ class _Planning:
             )
         self._searcher.run(max_nodes, strict=not self._compile)
         return self._done()
+
+    def _exhaust_windows(self) -> bool:
+        """Few buffers with gaps: try all that matters while that is quick; whether the goal is reached."""
+        if self._sections.buffer_count > windows.MAX_BUFFERS:
+            return False
+        standing = self._standing
+        search = windows.WindowSearch(self._sections, self._late)
+        while not self._done():
+            outcome = search.below(standing.best.peak - 1)
+            if outcome.offsets is not None:
+                self._take(Answer(outcome.offsets, portfolio.peak_of(self._sections, outcome.offsets), "all offsets"))
+            elif outcome.complete:
+                standing.lower = standing.best.peak
+                standing.refuted = f"every way to fill a smaller arena was refuted ({search.nodes:,} nodes searched)"
+                self._report()
+            else:
+                return False
+        return True
 
     def _pure_nodes(self) -> int:
         """Nodes worth walking as plain Python: what takes about as long as loading compiled code does."""
