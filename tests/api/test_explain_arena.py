@@ -67,6 +67,7 @@ def test_the_arena_is_in_the_json_and_always_the_same(capsys: pytest.CaptureFixt
     arena = found[0]
     assert {"peak_bytes", "lower_bound_bytes", "optimal", "gap", "order", "values", "alive_bytes"} <= set(arena)
     assert len(arena["order"]) == len(arena["values"]) == 11
+    assert (arena["proof_covers"], arena["valid_for"]) == ("this order", "sequential execution in this order")
     last = arena["values"][-1]
     assert (last["name"], last["upper"], last["in_place_of"]) == ("out", 11, 9)
     assert {"step", "number", "name", "offset", "lower", "upper", "size_bytes"} <= set(last)

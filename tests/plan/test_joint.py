@@ -48,6 +48,8 @@ def test_bound_and_optimality_hold_for_all_orders() -> None:
         found = plan.to_dict()
         assert (found["lower_bound_bytes"], found["optimal"]) == (plan.lower_bound_bytes, plan.optimal)
         assert found["gap"] == found["peak_bytes"] / found["lower_bound_bytes"] - 1
+        assert found["proof_covers"] == "all orders"
+        assert found["valid_for"] == "sequential execution in this order"
         assert found["in_this_order"]["lower_bound_bytes"] == plan.arena.lower_bound_bytes
     assert proven >= 20
 
@@ -57,6 +59,7 @@ def test_optimal_in_one_order_is_not_called_optimal() -> None:
     bad = plan_graph(graph, order=(0, 1, 2, 3, 4), in_place=False)
     good = plan_graph(graph, in_place=False)
     assert bad.arena.optimal
+    assert bad.to_dict()["proof_covers"] == "this order"
     assert bad.bound_derivation.startswith("in the given order")
     assert good.arena.peak_bytes < bad.arena.peak_bytes
     assert good.optimal

@@ -13,6 +13,7 @@ from ..ir.graph import Graph
 from ..ir.size import Shape, evaluate
 from ..machine.device import Device
 from ..plan.arena.types import PlanResult
+from ..plan.joint import THIS_ORDER, VALID_FOR
 from ..units import Quantity
 
 
@@ -163,6 +164,8 @@ class Memory:
         kept = ("peak_bytes", "lower_bound_bytes", "optimal", "gap", "stopped_because", "bound_derivation", "method")
         return {
             **{key: found[key] for key in kept},
+            "proof_covers": THIS_ORDER,
+            "valid_for": VALID_FOR,
             "alive_bytes": self.alive_bytes,
             "order": [row.number for row in self.arena],
             "values": [row.to_dict() for row in self.arena],

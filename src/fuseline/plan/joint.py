@@ -18,6 +18,8 @@ from fuseline.plan.schedule.planner import Schedule, order_for_least_memory
 from fuseline.plan.schedule.problem import ScheduleProblem, footprint_bound, peak_of
 from fuseline.units import format_bytes
 
+THIS_ORDER = "this order"
+VALID_FOR = "sequential execution in this order"
 _ORDER_SHARE, _ARENA_SHARE = 0.5, 0.1
 """Of a time limit: the most for the search of an order, and the least for that of an arena."""
 BOUNDED_NODES = 500
@@ -111,7 +113,8 @@ class JointPlan:
             **arena,
             **{name: getattr(self, name) for name in own},
             "in_this_order": {name: arena[name] for name in own},
-            "valid_for": "sequential execution in this order",
+            "proof_covers": THIS_ORDER if self.order_bound is None else "all orders",
+            "valid_for": VALID_FOR,
             "order": [self.graph.operations[u].name for u in self.order],
             "overwrites": [
                 {"result": values[o.result].name, "operand": values[o.operand].name} for o in self.overwrites
