@@ -181,8 +181,15 @@ class _Specialisation:
 
     def single(self, node: Node, row: Operation) -> Value:
         """An operation with one result."""
-        operands = [self.value(a) for a in node.args]
-        if all(v.__class__ is Node for v in operands):
+        operands: list[Any] = []
+        typed = True
+        for a in node.args:
+            v = self.values.get(a)
+            if v is None:
+                v = self.value(a)
+            operands.append(v)
+            typed = typed and v.__class__ is Node
+        if typed:
             return self.made(node.op, tuple(operands), node.attrs, node)
         if row.type_rule == "cast":
             return self.made(node.op, (self.as_node(operands[0]),), node.attrs, node)
