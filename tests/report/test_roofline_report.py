@@ -69,6 +69,13 @@ def test_everything_fits_the_terminal_in_both_languages(case, columns, lang):
     assert (chinese > 50) == (lang == "zh")
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_verdicts_and_what_the_source_says_are_whole(columns):
+    text = printed(print_classification, columns, fl.classify(), "en")
+    row = next(line for line in text.splitlines() if line.startswith("HC prenorm") and "%" in line)
+    assert row.count("memory-bound") == 2
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_as_json_has_stable_keys_and_only_plain_values(case):
     found = CASES[case]()

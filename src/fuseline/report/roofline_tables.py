@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-BAR_CELLS = 8
+BAR_CELLS, NARROW_BAR_CELLS = 8, 6
+"""Cells of a bar; the second where a terminal of 80 columns has no room for the first beside two verdicts."""
+_ROOM_FOR_BARS = 84
 WIDE_COLUMNS = 108
 DEVICE_COLUMNS = 98
 _EXTRA_COLUMNS = 15
@@ -139,6 +141,7 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
     others = any(pipe.side == "third" for row in rows for pipe in row.pipes)
     devices = len({row.row.device for row in rows}) > 1 and width >= DEVICE_COLUMNS
     wide = width >= WIDE_COLUMNS + _EXTRA_COLUMNS * (devices + others)
+    bar_cells = BAR_CELLS if width >= _ROOM_FOR_BARS else NARROW_BAR_CELLS
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(text("roofline.column.name", lang), overflow="fold", min_width=_NAME_WIDTH)
     if devices:
@@ -162,7 +165,7 @@ def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
         for side in ("compute", "memory"):
             if wide:
                 cells.append(_rate_of(row, side))
-            cells.append(_bar(row, side))
+            cells.append(_bar(row, side, bar_cells))
         if others and wide:
             cells.append(_third_pipes(row))
         cells.append(_bound(row.bound, lang))
@@ -186,17 +189,17 @@ def _rate_of(row: RowResult, side: str) -> str:
     return ("≈ " if pipe.derived else "") + str(pipe.achieved)
 
 
-def _bar(row: RowResult, side: str) -> Text:
+def _bar(row: RowResult, side: str, cells: int) -> Text:
     """A bar of eighths and the percentage; a mixed ratio is marked with ``!``."""
     from rich.text import Text
 
     pipe = next((pipe for pipe in row.pipes if pipe.side == side), None)
     if pipe is None or pipe.ratio is None:
-        return Text("–".ljust(BAR_CELLS + 8))
+        return Text("–".ljust(cells + 8))
     value = pipe.ratio.value
-    eighths = round(min(max(value, 0.0), 1.0) * BAR_CELLS * 8)
+    eighths = round(min(max(value, 0.0), 1.0) * cells * 8)
     full, rest = divmod(eighths, 8)
-    bar = ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(BAR_CELLS)
+    bar = ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(cells)
     mark = "!" if pipe.ratio.mixed or value > IMPOSSIBLE_RATIO else " "
     style = "blue" if side == "compute" else "green"
     return Text.assemble((bar, style), f"{format_percent(value):>7}{mark}")
