@@ -70,19 +70,22 @@ class _Context:
 
 def load_device_file(path: str | Path) -> list[Device]:
     """The devices of a file; raises ``DataFileError`` naming the file, the place and what is allowed there."""
-    name = str(path)
+    return parse_device_text(read_text_file(path, MAX_FILE_BYTES), str(path))
+
+
+def read_text_file(path: str | Path, most_bytes: int) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark; raises ``DataFileError`` for anything else."""
     try:
         with open(path, "rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
+            data = stream.read(most_bytes + 1)
     except OSError as error:
-        raise DataFileError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise DataFileError(f"{name}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+        raise DataFileError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > most_bytes:
+        raise DataFileError(f"{path}: larger than {most_bytes // 2**20} MiB")
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataFileError(f"{name}: not UTF-8 text") from error
-    return parse_device_text(text, name)
+        raise DataFileError(f"{path}: not UTF-8 text") from error
 
 
 def parse_device_text(text: str, path: str = "<device file>", origin: str | None = None) -> list[Device]:

@@ -18,6 +18,7 @@ from fuseline.cost.operands import OperandTypes, parse_operands
 from fuseline.cost.shapes import ShapeCost, operation_name
 from fuseline.errors import DataFileError, FuselineError, UnitError, nearest
 from fuseline.machine.dtypes import rate_unit
+from fuseline.machine.files import read_text_file
 from fuseline.roofline.rows import MEMORY, SIZE_COLUMNS, Row, latency_from_us, positive, rate_of, row_cost
 from fuseline.roofline.rules import Note
 from fuseline.units import Quantity, parse_count
@@ -133,17 +134,7 @@ def read_rows(path: str | Path, default_device: str = "", default_dtype: str = "
     ``<pipe>_gbps``, ``<pipe>_tflops``, ``<pipe>_tops``. ``default_device`` and ``default_dtype`` fill empty cells.
     Raises ``DataFileError`` where the file itself is unreadable or a column is unknown.
     """
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_CSV_BYTES + 1)
-    except OSError as error:
-        raise DataFileError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(data) > MAX_CSV_BYTES:
-        raise DataFileError(f"{path}: larger than {MAX_CSV_BYTES // 2**20} MiB")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataFileError(f"{path}: not UTF-8 text") from error
+    text = read_text_file(path, MAX_CSV_BYTES)
     return rows_from_text(text, str(path), default_device, default_dtype)
 
 
