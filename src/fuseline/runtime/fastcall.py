@@ -1,7 +1,7 @@
-"""A builtin function in front of a Python one: small calls with operands like the last ones skip Python altogether.
+"""A builtin function in front of a Python one: small calls and calls that are like earlier ones skip Python altogether.
 
-`FastCall.function` is what native/call.ll describes. It is made only where NumPy's arrays are laid out as its header
-says; elsewhere callers keep their Python function.
+`FastCall.function` is what native/call.ll, prepared.ll and launch.ll describe. It is made only where NumPy's arrays are
+laid out as its header says; elsewhere callers keep their Python function.
 """
 
 from __future__ import annotations
@@ -9,17 +9,25 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import native
-from .loop import Loop
+from . import iterate, native, recycle, threads
+from .locks import Lock
+from .loop import STREAMING, Loop
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 _DIRECT_ITEMS = 1 << 10
 """Most elements that are computed with the interpreter's lock held."""
+_REFUSALS = (ValueError, OverflowError)  # as NumPy raises them; its other errors stay as they are
+_PREPARED_CALLS = 16
+"""Prepared calls that a function looks through."""
+_MAY_REPLACE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Without the interpreter's lock another thread may be looking at a record: none is given up then."""
+_NUMBER = -1  # the rank of a Python number
 _NEW_FROM_DESCR = 94  # position in NumPy's table of array functions, part of its stable binary interface
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
@@ -107,6 +115,10 @@ class FastCall:
 
     def __init__(self, slow: Callable[..., Any], few_rows: int, single: bool) -> None:
         self._few_rows = few_rows
+        self._records: list[_Record] = []
+        self._next_record = 0
+        self._table = (ctypes.c_void_p * (1 + _PREPARED_CALLS))()
+        self._lock = Lock()
         out_type = np.ndarray if single else tuple
         fields = (
             None,
@@ -115,20 +127,23 @@ class FastCall:
             object.__basicsize__,
             id(_OUT),
             id(out_type),
-            id(ValueError),
+            id(_REFUSALS),
             _new_array(),
+            ctypes.addressof(self._table),
+            id(threads.limit_variable),
+            ctypes.addressof(threads.current_place),
+            0,
         )
         self._caller = (ctypes.c_void_p * len(fields))(*fields)
         self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
         capsule = _new_capsule(ctypes.addressof(self._caller), None, None)
-        self.function: Callable[..., Any] = _new_function(
-            ctypes.addressof(_method()), (capsule, slow, self._caller, self._entries), None
-        )
+        kept = (capsule, slow, self._caller, self._entries, self._table, self._records)
+        self.function: Callable[..., Any] = _new_function(ctypes.addressof(_method()), kept, None)
         """Keeps alive everything it needs, this object not."""
 
-    def remember(self, loop: Loop, ufunc: np.ufunc, small_items: int, wrap: Callable[[Any], Any] | None) -> None:
+    def remember(self, loop: Loop, ufunc: np.ufunc, small_items: int | None, wrap: Callable[[Any], Any] | None) -> None:
         """Send calls of at most ``small_items`` elements with operands of exactly the dtypes of ``loop`` to it, or to
-        ``ufunc``, which has it alone.
+        ``ufunc``, which has it alone. With None only prepared calls are sent anywhere.
 
         ``wrap`` makes the result of a tuple of several outputs.
 
@@ -139,12 +154,94 @@ class FastCall:
         if known is None:
             wrap_address = id(wrap) if wrap is not None else None
             int_type, float_type = _standing_for(dtypes)
-            head = [id(ufunc), wrap_address, len(dtypes), small_items, self._few_rows, int_type, float_type]
-            head += [_DIRECT_ITEMS, loop.record_address]
+            ufunc_end, direct_end = (small_items + 1, _DIRECT_ITEMS + 1) if small_items is not None else (0, 0)
+            head = [id(ufunc), wrap_address, len(dtypes), ufunc_end, self._few_rows, int_type, float_type]
+            head += [direct_end, loop.record_address, _number_kind(dtypes)]
             fields = [*head, *map(id, loop.inputs + loop.outputs)]
             known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap, loop)
             known = self._entries.setdefault(dtypes, known)
         native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
+
+    def prepare(self, prepared: iterate.Prepared, numbers: Sequence[bool], limit: object) -> None:
+        """Let calls like ``prepared`` go straight to its loop nest.
+
+        Args:
+            prepared: a call whose dtypes have been remembered.
+            numbers: for each input, whether it was a Python number in the dtype of the arrays.
+            limit: the value of `threads.limit_variable` that it was prepared for.
+        """
+        known = self._entries.get(prepared.loop.inputs)
+        if known is None or not prepared.shape or not prepared.is_one_dispatch:
+            return
+        if any(numbers) and not _number_kind(prepared.loop.inputs):
+            return
+        record = _Record(prepared, numbers, limit, known)
+        with self._lock:
+            if len(self._records) < _PREPARED_CALLS:
+                self._records.append(record)
+                self._table[len(self._records)] = record.address
+                native.publish(ctypes.addressof(self._table), len(self._records))
+            elif _MAY_REPLACE:
+                place = self._next_record
+                self._next_record = (place + 1) % _PREPARED_CALLS
+                self._table[1 + place] = record.address
+                self._records[place] = record
+
+
+class _Record:
+    """A `%prepared` of native/prepared.ll and everything that it points to."""
+
+    __slots__ = ("__weakref__", "_entry", "_fields", "_job", "_layouts", "_limit", "_maker", "_prepared")
+
+    def __init__(
+        self, prepared: iterate.Prepared, numbers: Sequence[bool], limit: object, entry: tuple[Any, ...]
+    ) -> None:
+        launch = prepared.launch
+        self._prepared, self._entry = prepared, entry
+        self._limit = limit if prepared.depends_on_limit else None
+        self._job = ctypes.create_string_buffer(prepared.job)
+        layouts = _layouts(prepared, numbers)
+        self._layouts = (ctypes.c_int64 * sum(map(len, layouts)))(*[value for layout in layouts for value in layout])
+        self._maker = None if prepared.makes_plain_outputs else _maker(prepared)
+        self._fields = (ctypes.c_void_p * 10)(
+            ctypes.addressof(entry[0]),
+            id(self),
+            id(limit) if prepared.depends_on_limit else None,
+            ctypes.addressof(self._layouts),
+            8 * len(layouts[0]),
+            ctypes.addressof(self._job),
+            launch.helpers,
+            STREAMING if prepared.exceeds_caches else 0,
+            id(self._maker) if self._maker is not None else None,
+            launch.items > _DIRECT_ITEMS,
+        )
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._fields)
+
+
+def _maker(prepared: iterate.Prepared) -> Callable[[], tuple[Any, ...]]:
+    shape, axes, dtypes = prepared.shape, prepared.axes, prepared.loop.outputs
+    return lambda: tuple([recycle.empty(shape, dtype, axes) for dtype in dtypes])
+
+
+def _layouts(prepared: iterate.Prepared, numbers: Sequence[bool]) -> list[list[int]]:
+    """The `%layout` of each operand, all of one length."""
+    most_axes = max(map(len, prepared.shapes))
+    dtypes = prepared.loop.inputs + prepared.loop.outputs
+    likeness: dict[object, int] = {}
+    found = []
+    for i, (shape, strides) in enumerate(zip(prepared.shapes, prepared.strides, strict=True)):
+        item = dtypes[i].itemsize
+        steps = [step * (length - 1) for step, length in zip(strides, shape, strict=True)]
+        low, high = sum(min(s, 0) for s in steps), sum(max(s, 0) for s in steps) + item
+        rank = _NUMBER if i < len(numbers) and numbers[i] else len(shape)
+        start = prepared.launch.nest.offsets[i]
+        number = likeness.setdefault((shape, strides, item), len(likeness))
+        padding = [0] * (2 * (most_axes - len(shape)))
+        found.append([rank, low, high, start, number, *shape, *strides, *padding])
+    return found
 
 
 def _standing_for(dtypes: tuple[np.dtype[Any], ...]) -> tuple[int | None, int | None]:
@@ -153,3 +250,11 @@ def _standing_for(dtypes: tuple[np.dtype[Any], ...]) -> tuple[int | None, int | 
     if any(d != first for d in dtypes) or first.kind not in "iuf":
         return None, None
     return id(int), id(float) if first.kind == "f" else None
+
+
+def _number_kind(dtypes: tuple[np.dtype[Any], ...]) -> int:
+    """How native code converts such numbers: as floats (1), signed (2) or unsigned integers (3), or not at all."""
+    if _standing_for(dtypes)[0] is None:
+        return 0
+    first = dtypes[0]
+    return {"f": 1 if first.itemsize >= 4 else 0, "i": 2, "u": 3}[first.kind]

@@ -23,11 +23,14 @@ from .loop import STREAMING, Loop
 Array = NDArray[Any]
 Bounds = tuple[int, int]
 
-_ITEMS_A_CHUNK = 1 << 14
-"""Least work worth another thread's while, and the unit in which work is handed out at least."""
+_CHUNKS_A_MS = 128
+_LEAST_CHUNK_ITEMS, _MOST_CHUNK_ITEMS = 1 << 10, 1 << 14
+"""Work is handed out in chunks that take one thread about 8 microseconds at least."""
+_SHARED_CALLS_A_MS = 32
+"""Calls of less work than one thread does in 1/32 of a millisecond are over before another has woken up."""
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
-_DISPATCH_NS = 50_000_000
+_DISPATCH_MS = 50
 _LEAST_DISPATCH_ITEMS, _MOST_DISPATCH_ITEMS = 1 << 20, 1 << 26
 """Python looks for signals between dispatches, so Ctrl-C waits for about as long as one thread needs for one."""
 _SEGMENT_MULTIPLE = 1 << 10
@@ -154,13 +157,13 @@ def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Se
 def _launch_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> _Launch:
     operands = [*inputs, *outputs]
     shapes, strides = tuple([a.shape for a in operands]), tuple([a.strides for a in operands])
-    return _launch(shape, shapes, strides, len(inputs), threads.thread_count(), _dispatch_items(loop))
+    return _launch(shape, shapes, strides, len(inputs), threads.thread_count(), _pace(loop))
 
 
-def _dispatch_items(loop: Loop) -> int:
-    """A power of two, so that programs of similar cost share their launches."""
-    items = 1 << max(int(_DISPATCH_NS / loop.item_ns).bit_length() - 1, 0)
-    return max(_LEAST_DISPATCH_ITEMS, min(_MOST_DISPATCH_ITEMS, items))
+def _pace(loop: Loop) -> int:
+    """Elements that one thread computes in a millisecond, about: a power of two, so that programs of similar cost share
+    their launches."""
+    return 1 << max(int(1e6 / loop.item_ns).bit_length() - 1, 0)
 
 
 def _exceeds_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
@@ -190,6 +193,32 @@ class Prepared:
     output_strides: tuple[nest.Strides, ...]
     launch: _Launch
     exceeds_caches: bool
+    shapes: tuple[nest.Shape, ...]
+    """Of all operands, inputs first; so are ``strides``."""
+    strides: tuple[nest.Strides, ...]
+
+    @property
+    def job(self) -> bytes:
+        """The native job, which lacks nothing but addresses of operands."""
+        job = _Job.from_buffer_copy(self.launch.job)
+        job[_KERNEL] = self.loop.record_address
+        return bytes(job)
+
+    @property
+    def is_one_dispatch(self) -> bool:
+        """Whether the whole call is over before Python need look for signals."""
+        return self.launch.tiles <= self.launch.tiles_a_dispatch
+
+    @property
+    def depends_on_limit(self) -> bool:
+        """Whether another number of threads would make it another launch."""
+        return self.launch.may_be_shared
+
+    @property
+    def makes_plain_outputs(self) -> bool:
+        """Whether new outputs are in memory of NumPy's, because they are too small to be recycled."""
+        largest = max(d.itemsize for d in self.loop.outputs) * self.launch.items
+        return largest < recycle.SMALLEST_BYTES
 
 
 def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Prepared | None:
@@ -198,8 +227,17 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
     if 0 in shape:
         return None
     launch = _launch_of(loop, shape, inputs, results)
-    strides = tuple(r.strides for r in results)
-    return Prepared(loop, shape, result_axes(shape, inputs), strides, launch, _exceeds_caches(launch, results))
+    operands = [*inputs, *results]
+    return Prepared(
+        loop,
+        shape,
+        result_axes(shape, inputs),
+        tuple([r.strides for r in results]),
+        launch,
+        _exceeds_caches(launch, results),
+        tuple([a.shape for a in operands]),
+        tuple([a.strides for a in operands]),
+    )
 
 
 def run_prepared(prepared: Prepared, inputs: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array] | None:
@@ -250,6 +288,8 @@ class _Launch:
     grain: int
     helpers: int
     """Threads of the pool that may help."""
+    may_be_shared: bool
+    """Whether there is work for more than one thread, however many there are."""
     reversed: bool
 
 
@@ -260,15 +300,18 @@ def _launch(
     strides: tuple[nest.Strides, ...],
     inputs: int,
     thread_limit: int,
-    dispatch_items: int,
+    items_a_ms: int,
 ) -> _Launch:
     n = nest.plan(shape, shapes, strides, inputs)
     items = n.items
-    thread_count = min(thread_limit, items // _ITEMS_A_CHUNK) if items >= 2 * _ITEMS_A_CHUNK else 1
+    dispatch_items = max(_LEAST_DISPATCH_ITEMS, min(_MOST_DISPATCH_ITEMS, _DISPATCH_MS * items_a_ms))
+    chunk_items = max(_LEAST_CHUNK_ITEMS, min(_MOST_CHUNK_ITEMS, items_a_ms // _CHUNKS_A_MS))
+    may_be_shared = items * _SHARED_CALLS_A_MS >= items_a_ms and items >= 2 * chunk_items
+    thread_count = min(thread_limit, items // chunk_items) if may_be_shared else 1
     row = n.inner if _has_short_rows(n, len(shapes)) else 0
     outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
     outer_count, unit = math.prod(outer), max(row, 1)
-    segment, grain = _division(outer_count, length, unit, thread_count, dispatch_items)
+    segment, grain = _division(outer_count, length, unit, thread_count, dispatch_items, chunk_items)
     segments = -(-length // segment)
     job = _Job()
     job[_LENGTH] = length
@@ -293,6 +336,7 @@ def _launch(
         tiles_a_dispatch=max(dispatch_items // (segment * unit * grain), 1) * grain,
         grain=grain,
         helpers=min(thread_count, job[_CHUNKS]) - 1,
+        may_be_shared=may_be_shared,
         reversed=any(n.offsets),
     )
 
@@ -302,13 +346,15 @@ def _has_short_rows(n: nest.Nest, operand_count: int) -> bool:
     return bool(n.outer_shape) and n.inner <= _SHORT_ROW and operand_count <= _MOST_OPERANDS_OF_ROWS
 
 
-def _division(outer_count: int, length: int, unit: int, thread_count: int, dispatch_items: int) -> tuple[int, int]:
+def _division(
+    outer_count: int, length: int, unit: int, thread_count: int, dispatch_items: int, chunk_items: int
+) -> tuple[int, int]:
     """(length of a segment, tiles of a chunk), for ``outer_count`` times ``length`` steps of ``unit`` items each."""
     if thread_count == 1:
         segment = min(length, max(dispatch_items // unit, 1))
         return segment, max(1, dispatch_items // (segment * unit))
     share = outer_count * length * unit // (thread_count * _CHUNKS_A_THREAD)
-    chunk = max(min(max(share, _ITEMS_A_CHUNK), _LARGEST_CHUNK_ITEMS) // unit, 1)
+    chunk = max(min(max(share, chunk_items), _LARGEST_CHUNK_ITEMS) // unit, 1)
     if length >= 2 * chunk:
         multiple = _SEGMENT_MULTIPLE if unit == 1 else 1
         return -(-chunk // multiple) * multiple, 1

@@ -152,11 +152,12 @@ class ElementwiseKernel:
         return made
 
     def _remember(self, dtypes: DTypes, made: Specialisation) -> None:
-        """Let the next small call with these dtypes go straight to the ufunc."""
-        usual = self._check_shapes is None and not self._has_constant_output
-        if usual and self._fast is not None and made.ufunc is not None:
+        """Let the next calls with these dtypes go straight to the ufunc, if they are small, or to a loop nest that has
+        been prepared. Where shapes are declared, only what is prepared has been checked."""
+        if self._fast is not None and made.ufunc is not None and not self._has_constant_output:
             wrap = None if self._single else self._pack
-            self._fast.remember(made.loop, made.ufunc, small_items(made.loop), wrap)
+            most_items = small_items(made.loop) if self._check_shapes is None else None
+            self._fast.remember(made.loop, made.ufunc, most_items, wrap)
         self._remembered = dtypes
 
     def _python_call(self, /, *args: Any, **named: Any) -> Any:
@@ -204,10 +205,11 @@ class ElementwiseKernel:
         fresh = all(o is None for o in outputs)
         if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays, small_items(made.loop)):
             small = made.ufunc(*arrays)
+            if self._fast is not None:
+                self._prepare(made.loop, arrays, values, None)
             return [small] if self._single else list(small)
         results = iterate.run(made.loop, arrays, outputs, names)
-        if all(map(operator.is_, arrays, values)):
-            self._prepare(made.loop, arrays, results if fresh else None)
+        self._prepare(made.loop, arrays, values, results if fresh else None)
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
 
     def _run_apart(self, loop: Loop, arrays: list[Array], outputs: list[Array | None]) -> list[Any]:
@@ -236,16 +238,24 @@ class ElementwiseKernel:
                 results[position] = place
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
 
-    def _prepare(self, loop: Loop, arrays: list[Array], results: list[Array] | None) -> None:
-        """Remember this large call, so that the next like it needs no thought."""
+    def _prepare(self, loop: Loop, arrays: list[Array], values: Sequence[Any], results: list[Array] | None) -> None:
+        """Remember this call, so that the next like it needs no thought. ``arrays`` are what ``values`` became."""
+        plain = [a is v for a, v in zip(arrays, values, strict=True)]
+        numbers = [not is_plain and type(v) in (int, float) for is_plain, v in zip(plain, values, strict=True)]
+        if not all(map(operator.or_, plain, numbers)):
+            return
         if results is None:  # new results would have been like these
             shape = nest.broadcast_shape([a.shape for a in arrays])
             results = [recycle.empty(shape, dtype, iterate.result_axes(shape, arrays)) for dtype in loop.outputs]
         prepared = iterate.prepare(loop, arrays, results)
-        if prepared is not None:
+        if prepared is None:
+            return
+        if all(plain):
             if len(self._prepared) >= _PREPARED_CALLS:
                 self._prepared.clear()
             self._prepared[_signature_of(tuple(arrays))] = prepared
+        if self._fast is not None:
+            self._fast.prepare(prepared, numbers, threads.limit_variable.get())
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         unknown = [n for n in named if n not in self.inputs[len(args) :]]

@@ -41,6 +41,10 @@ def limit(threads: int) -> Iterator[None]:
         _limit.reset(token)
 
 
+limit_variable = _limit
+"""The context variable of `limit`, which native code reads."""
+
+
 def thread_count() -> int:
     """Threads that a large call uses here: the innermost `limit`, or `available`."""
     stated = _limit.get()
@@ -111,6 +115,10 @@ def _text(path: Path) -> str:
         return ""
 
 
+_PATIENCE, _THREADS, _PROCESS = 2, 3, 4
+"""Numbers behind the locks of `%pool`, by position."""
+
+
 class Pool:
     """Native worker threads around the memory that `%pool` in native/run.ll describes. Lives as long as its process."""
 
@@ -118,14 +126,15 @@ class Pool:
         self.process = os.getpid()
         self.worker_count = 0
         self._lock = Lock()
-        self._memory = ctypes.create_string_buffer(3 * 128 + 3 * 8 + 64)
+        self._memory = ctypes.create_string_buffer(3 * 128 + 5 * 8 + 64)
         immortal(self._memory)  # workers look at it until the process is gone
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
         libc = ctypes.CDLL(None)
         libc.pthread_mutex_init(ctypes.c_void_p(self.address), None)
         libc.pthread_cond_init(ctypes.c_void_p(self.address + 128), None)
         libc.pthread_cond_init(ctypes.c_void_p(self.address + 256), None)
-        ctypes.c_int64.from_address(self.address + 3 * 128 + 2 * 8).value = _PATIENCE_PAUSES
+        self._numbers = (ctypes.c_int64 * 5).from_address(self.address + 3 * 128)
+        self._numbers[_PATIENCE], self._numbers[_PROCESS] = _PATIENCE_PAUSES, self.process
 
     def ensure(self, workers: int) -> int:
         """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""
@@ -134,6 +143,7 @@ class Pool:
         with self._lock:
             while self.worker_count < workers and self._start():
                 self.worker_count += 1
+                self._numbers[_THREADS] = self.worker_count
         return self.worker_count
 
     def _start(self) -> bool:
@@ -154,6 +164,8 @@ class Pool:
 _pools: list[Pool] = []
 """The newest is this process's; those before it belong to processes that this one was forked from."""
 _pools_lock = Lock()
+current_place = (ctypes.c_int64 * 1)()
+"""Holds the address of the newest pool for native code, which finds its process in it."""
 
 
 def pool() -> Pool:
@@ -162,4 +174,5 @@ def pool() -> Pool:
         with _pools_lock:
             if not _pools or _pools[-1].process != os.getpid():
                 _pools.append(Pool())
+                current_place[0] = _pools[-1].address
     return _pools[-1]

@@ -22,8 +22,8 @@ _load_lock = Lock()
 def text(target: LlvmTarget) -> str:
     """The shared code as LLVM text for ``target``."""
     here = Path(__file__).parent
-    names = (f"{target.architecture}.ll", "items.ll", "block.ll", "rows.ll", "run.ll", "call.ll")
-    return "\n".join((here / name).read_text(encoding="utf-8") for name in names)
+    names = (target.architecture, "items", "block", "rows", "run", "call", "prepared", "launch")
+    return "\n".join((here / f"{name}.ll").read_text(encoding="utf-8") for name in names)
 
 
 def load_cached(

@@ -340,3 +340,9 @@ next:
 done:
   ret void
 }
+
+; Makes a compiled body visible to other threads together with the rest of the record.
+define void @fl_publish(ptr %k, ptr %body) nounwind {
+  store atomic ptr %body, ptr %k release, align 8
+  ret void
+}

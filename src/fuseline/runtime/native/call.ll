@@ -1,8 +1,8 @@
 ; The shortest way from Python to a specialisation: a builtin function that looks at its operands in C terms and, when
 ; they are ordinary small arrays of the dtypes last seen, goes straight to that specialisation's ufunc. NumPy calls a loop
 ; once for contiguous operands of one shape; for anything else once a row, so there may be few rows. Contiguous operands
-; of one shape that are smaller still do not need NumPy: the results are made here and the body is run on the spot.
-; Everything else goes to a Python function with the same operands.
+; of one shape that are smaller still do not need NumPy: the results are made here and the body is run on the spot. Nor do
+; calls that are like an earlier one (prepared.ll). Everything else goes to a Python function with the same operands.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare i64 @PyTuple_Size(ptr)
@@ -16,13 +16,16 @@ declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare void @PyErr_Clear()
 
-; ufunc, what turns its tuple into the result (or null), operands, most elements, most rows, types of Python numbers that
-; may stand for an operand other than the first (or null), most elements of a call without NumPy, the %kernel of such a
-; call, then a dtype for each operand, inputs first.
-%entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, [0 x ptr] }
+; ufunc, what turns its tuple into the result (or null), operands, elements that are too many for it, most rows, types of
+; Python numbers that may stand for an operand other than the first (or null), elements that are too many for a call
+; without NumPy, the %kernel of such a call, what such numbers become (1 a float, 2 a signed integer, 3 an unsigned one, 0
+; something else), then a dtype for each operand, inputs first.
+%entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, i64, [0 x ptr] }
 ; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
-; an array for one output, a tuple for several; ValueError; NumPy's PyArray_NewFromDescr.
-%caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr }
+; an array for one output, a tuple for several; the errors that are refusals; NumPy's PyArray_NewFromDescr; %table of prepared
+; calls; the context variable with the limit of threads; the place of the current pool's address; calls so far that were like
+; no prepared one.
+%caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64 }
 ; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr, flags (numpy/ndarraytypes.h).
 %array = type { ptr, i32, ptr, ptr, ptr, ptr, i32 }
 
@@ -109,7 +112,7 @@ dtype:
   %a = getelementptr i8, ptr %object, i64 %head
   %descr_at = getelementptr %array, ptr %a, i64 0, i32 5
   %descr = load ptr, ptr %descr_at, align 8
-  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %i
+  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %i
   %expected = load ptr, ptr %expected_at, align 8
   %same_dtype = icmp eq ptr %descr, %expected
   br i1 %same_dtype, label %shape, label %slow
@@ -170,7 +173,7 @@ judge:
   %direct_limit_at = getelementptr %entry, ptr %e, i64 0, i32 7
   %direct_limit = load i64, ptr %direct_limit_at, align 8
   %direct_items = mul i64 %most_rows_next, %longest_next
-  %tiny = icmp ule i64 %direct_items, %direct_limit
+  %tiny = icmp ult i64 %direct_items, %direct_limit
   %c_bit = and i32 %all_flags_next, 1
   %all_c = icmp ne i32 %c_bit, 0
   %has_axes = icmp sgt i32 %nd0, 0
@@ -217,7 +220,7 @@ given_look:
   %target_array = getelementptr i8, ptr %target, i64 %head
   %target_descr_at = getelementptr %array, ptr %target_array, i64 0, i32 5
   %target_descr = load ptr, ptr %target_descr_at, align 8
-  %wanted_descr_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %count
+  %wanted_descr_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %count
   %wanted_descr = load ptr, ptr %wanted_descr_at, align 8
   %target_dtype = icmp eq ptr %target_descr, %wanted_descr
   %target_nd_at = getelementptr %array, ptr %target_array, i64 0, i32 1
@@ -284,7 +287,7 @@ given_run:
   ret ptr %target
 output:
   %out_index = phi i64 [ %count, %targets ], [ %out_next, %output_made ]
-  %out_descr_at = getelementptr %entry, ptr %e, i64 0, i32 9, i64 %out_index
+  %out_descr_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %out_index
   %out_descr = load ptr, ptr %out_descr_at, align 8
   call void @Py_IncRef(ptr %out_descr)
   %new_at = getelementptr %caller, ptr %caller, i64 0, i32 7
@@ -357,10 +360,32 @@ named_tuple:
   call void @Py_DecRef(ptr %tuple)
   ret ptr %answer_tuple
 weigh:
+  br i1 %positional, label %like_before, label %with_place
+with_place:
+  %like_place_at = getelementptr ptr, ptr %args, i64 %count
+  %like_place = load ptr, ptr %like_place_at, align 8
+  br label %like_before
+like_before:
+  %target_or_none = phi ptr [ null, %weigh ], [ %like_place, %with_place ]
+  %prepared = call ptr @prepared_call(ptr %caller, ptr %e, ptr %args, i64 %count, ptr %target_or_none)
+  %not_prepared = icmp eq ptr %prepared, inttoptr (i64 1 to ptr)
+  br i1 %not_prepared, label %unlike, label %finished
+finished:
+  ret ptr %prepared
+unlike:
+  ; The Python function prepares what it is given, so it is given the first such calls and from then on a few.
+  %misses_at = getelementptr %caller, ptr %caller, i64 0, i32 11
+  %misses = atomicrmw add ptr %misses_at, i64 1 monotonic
+  %among_first = icmp slt i64 %misses, 16
+  %turn = and i64 %misses, 31
+  %is_turn = icmp eq i64 %turn, 0
+  %prepares = or i1 %among_first, %is_turn
+  br i1 %prepares, label %slow, label %consider
+consider:
   %items = mul i64 %most_rows_next, %longest_next
   %limit_at = getelementptr %entry, ptr %e, i64 0, i32 3
   %limit = load i64, ptr %limit_at, align 8
-  %small = icmp ule i64 %items, %limit
+  %small = icmp ult i64 %items, %limit
   %row_limit_at = getelementptr %entry, ptr %e, i64 0, i32 4
   %row_limit = load i64, ptr %row_limit_at, align 8
   %few_rows = icmp ule i64 %most_rows_next, %row_limit

@@ -308,8 +308,9 @@ done:
 
 ; ------------------------------------------------------------------------------------------------------------ the pool
 
-; mutex, condition "there is work", condition "a job is done", list of jobs, sleeping threads, patience in pauses.
-%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64 }
+; mutex, condition "there is work", condition "a job is done", list of jobs, sleeping threads, patience in pauses, threads,
+; process.
+%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64 }
 
 ; A thread of the pool: serves jobs for as long as the process lives.
 define ptr @fl_worker(ptr %p) nounwind {
@@ -491,11 +492,5 @@ sleep:
 done:
   %unlocked3 = call i32 @pthread_mutex_unlock(ptr %p)
   call void @fp_leave(i64 %fp)
-  ret void
-}
-
-; Makes a compiled body visible to other threads together with the rest of the record.
-define void @fl_publish(ptr %k, ptr %body) nounwind {
-  store atomic ptr %body, ptr %k release, align 8
   ret void
 }

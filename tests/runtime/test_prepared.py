@@ -1,0 +1,227 @@
+"""Calls that are like an earlier one run without Python; they give what the first gave, and refuse what it would."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from arrays import same_bits
+from fuseline.api.kernel import compile
+from fuseline.errors import NumberRangeError, ReadOnlyError, ShapeError
+from fuseline.runtime import fastcall, threads
+
+Array = NDArray[Any]
+REPEATS = 4
+SHAPES = ((3,), (2000,), (40, 70), (6, 5, 50), (8, 1, 300), (70_000,), (300, 1000))
+
+
+def numbers(*shape: int, seed: int = 0, dtype: str = "f4") -> Array:
+    return (np.random.default_rng(seed).standard_normal(shape) * 10).astype(dtype)
+
+
+def layout(shape: tuple[int, ...], random: Random) -> Any:
+    """A function that makes arrays of one shape (which broadcasts to ``shape``) and one set of strides."""
+    own = tuple(1 if random.random() < 0.25 else n for n in shape[random.choice((0, 0, 0, len(shape) - 1)) :])
+    order = random.sample(range(len(own)), len(own))
+    steps = [random.choice((1, 1, 1, 2, -1)) for _ in own]
+
+    def make(seed: int) -> Array:
+        room = [own[axis] * abs(step) for axis, step in zip(order, steps, strict=True)]
+        a = numbers(*room, seed=seed)[tuple(slice(None, None, step) for step in steps)]
+        view: Array = a.transpose(np.argsort(order))
+        return view
+
+    return make
+
+
+def python_calls(call: Any) -> int:
+    """How many Python functions a call goes through."""
+    found = []
+    sys.setprofile(lambda frame, event, _: found.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(found) - (len(found) > 0 and found[0] == "<lambda>")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_repeated_calls_of_any_layout_give_what_numpy_gives(shape: tuple[int, ...]) -> None:
+    for seed in range(6):
+        random = Random(f"{shape} {seed}")
+        kernel = compile("s = x*y\np = x + r")
+        makers = [layout(shape, random) for _ in range(3)]
+        for repeat in range(REPEATS):
+            x, y, r = (make(10 * repeat + i) for i, make in enumerate(makers))
+            s, p = kernel(x, y, r)
+            assert same_bits(s, x * y) and same_bits(p, x + r)
+            places = (np.empty_like(s), np.full_like(p, np.nan))
+            out = kernel(x, y, r, out=places)
+            assert out.s is places[0] and out.p is places[1]
+            assert same_bits(out.s, x * y) and same_bits(out.p, x + r)
+
+
+def test_a_repeated_call_runs_no_python() -> None:
+    kernel, two = compile("out = x*y + 0.5"), compile("a = x + y\nb = x - y")
+    x, y = numbers(20, 500), numbers(500, seed=1)
+    out, places = np.empty_like(x), (np.empty_like(x), np.empty_like(x))
+    calls: list[Any] = [
+        lambda: kernel(x, y),
+        lambda: kernel(x, y, out=out),
+        lambda: kernel(x.T, 2.5),
+        lambda: kernel(x[::-1], x[:, ::-1]),
+        lambda: two(x, y),
+        lambda: two(x, y, out=places),
+    ]
+    for call in calls:
+        for _ in range(3):
+            call()
+        assert python_calls(call) == 0
+        with threads.limit(1):
+            call()
+        assert python_calls(call) == 0
+
+
+@pytest.mark.parametrize("n", [50, 3000, 200_000])
+def test_repeated_calls_into_overlapping_places_are_as_if_all_had_been_read_first(n: int) -> None:
+    kernel, two = compile("out = x*y + 1"), compile("a = x + y\nb = x - y")
+    for repeat in range(REPEATS):
+        for shift in (0, 1, -1, 7, n):
+            memory = numbers(3 * n, seed=repeat)
+            x, y, out = memory[n : 2 * n], numbers(n, seed=9), memory[n + shift : 2 * n + shift]
+            expected = x * y + 1
+            assert kernel(x, y, out=out) is out
+            assert same_bits(out, expected)
+            memory = numbers(3 * n, seed=repeat)
+            x, a, b = memory[n : 2 * n], memory[n : 2 * n], memory[n + shift : 2 * n + shift]
+            if abs(shift) < n and shift:
+                b = memory[2 * n :]
+            sums, differences = x + y, x - y
+            two(x, y, out=(a, b))
+            assert same_bits(b, differences)
+            assert b is a or same_bits(a, sums) or np.shares_memory(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u2", "i8", "u8", "f2"])
+def test_python_numbers_in_repeated_calls_become_what_numpy_makes_of_them(dtype: str) -> None:
+    kernel = compile("out = x + y")
+    x = (np.arange(3000) % 50).astype(dtype)
+    given: list[Any] = [1, -3, 100, 2**24 + 1, 2**31, 2**53 + 1, -(2**63), 2**64 - 1, 2**70, True]
+    given += [0.1, -0.0, 1e300, 3.4028235677973366e38, 3.4028234e38, float("nan"), float("inf"), 1e-46]
+    for _ in range(REPEATS):
+        for value in given:
+            if isinstance(value, float) and x.dtype.kind != "f":
+                continue
+            try:
+                with np.errstate(over="ignore"):
+                    operand = np.asarray(value, x.dtype)
+            except OverflowError:
+                with pytest.raises(NumberRangeError):
+                    kernel(x, value)
+                continue
+            with np.errstate(over="ignore"):
+                wanted = (x.astype("f4") + operand.astype("f4")).astype(dtype) if dtype == "f2" else x + operand
+                found = kernel(x, value)
+            assert found.dtype == x.dtype and same_bits(found, wanted), value
+
+
+def test_what_is_refused_is_refused_each_time() -> None:
+    kernel = compile("x: f32[n]; y: f32[n]; out = x*y")
+    plain = compile("out = x*y")
+    x, y = numbers(4000), numbers(4000, seed=1)
+    locked = np.empty_like(x)
+    locked.flags.writeable = False
+    for _ in range(REPEATS):
+        assert same_bits(kernel(x, y), x * y)
+        with pytest.raises(ShapeError):
+            kernel(x, y[:1])
+        with pytest.raises(ShapeError):
+            kernel(x[:5], y[:4])
+        for k in (kernel, plain):
+            with pytest.raises(ReadOnlyError):
+                k(x, y, out=locked)
+            with pytest.raises(ShapeError):
+                k(x, y, out=np.empty(3, np.float32))
+        assert plain(x, y, out=np.empty(4000)).dtype == np.float64
+
+
+def test_more_kinds_of_calls_than_are_remembered() -> None:
+    kernel = compile("out = x*2 + y")
+    for _ in range(3):
+        for n in range(2000, 2000 + 3 * fastcall._PREPARED_CALLS):
+            x = numbers(2, n, seed=n)
+            assert same_bits(kernel(x, x[1]), x * 2 + x[1])
+
+
+def test_the_limit_of_threads_holds_in_repeated_calls() -> None:
+    kernel = compile("out = exp(x)*y")
+    x, y = numbers(500_000), numbers(500_000, seed=1)
+    with threads.limit(1):
+        expected = kernel(x, y)
+    for _ in range(REPEATS):
+        for count in (1, 2, 3, 500):
+            with threads.limit(count):
+                assert same_bits(kernel(x, y), expected)
+        assert same_bits(kernel(x, y), expected)
+
+
+def test_repeated_calls_leak_nothing_and_keep_nothing_alive() -> None:
+    kernel, two = compile("out = x*y"), compile("a = x + y\nb = x - y")
+    x, y = numbers(30, 900), numbers(900, seed=1)
+    out, places = np.empty_like(x), (np.empty_like(x), np.empty_like(x))
+    held: list[Any] = [x, y, out, *places, x.dtype, kernel, two]
+
+    def calls() -> None:
+        for _ in range(50):
+            kernel(x, y), kernel(x, 0.5), kernel(x, y, out=out), two(x, y), two(x, y, out=places)
+
+    calls()
+    before = [sys.getrefcount(h) for h in held]
+    calls()
+    assert [sys.getrefcount(h) for h in held] == before
+
+
+def test_many_threads_repeat_calls_of_their_own_shapes() -> None:
+    kernel = compile("out = x*y + exp(y)")
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        shapes = [(number + 2, 3000 + number), (40_000 + number,), (5, 2)]
+        operands = [(numbers(*s, seed=number), numbers(*s[-1:], seed=number + 1)) for s in shapes]
+        expected = [kernel(x, y) for x, y in operands]
+        for _ in range(60):
+            for (x, y), wanted in zip(operands, expected, strict=True):
+                if not same_bits(kernel(x, y), wanted):
+                    wrong.append(number)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(12)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def _repeat_in_a_child(queue: Any, kernel: Any, x: Array, expected: Array) -> None:
+    with threads.limit(3):
+        queue.put(all(same_bits(kernel(x), expected) for _ in range(3)))
+
+
+def test_a_forked_child_repeats_its_parents_call_with_threads_of_its_own() -> None:
+    kernel, x = compile("out = exp(x) + 1"), numbers(800_000)
+    fork = multiprocessing.get_context("fork")
+    with threads.limit(3):
+        expected = [kernel(x) for _ in range(3)][-1]
+        queue = fork.Queue()
+        child = fork.Process(target=_repeat_in_a_child, args=(queue, kernel, x, expected))
+        child.start()
+        assert queue.get(timeout=60)
+        child.join(60)
+        assert child.exitcode == 0 and same_bits(kernel(x), expected)
