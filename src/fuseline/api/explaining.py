@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
 from ..errors import LimitError, ShapeError, UnsupportedError
@@ -14,20 +14,22 @@ from ..ir.dtype import dtype as dtype_of
 from ..ir.garbage import collection_paused
 from ..ir.graph import Graph
 from ..ir.infer import apply
-from ..ir.node import Node
 from ..ir.program import Program
 from ..ir.size import Shape, names_in
-from ..ir.text import const_text, print_graph
 from ..machine.database import device as find_device
 from ..machine.device import Device
 from ..passes.pipeline import optimize
 from ..plan.buffers import BufferPlan, assign_buffers
-from ..plan.joint import JointPlan, Stored, plan_graph
-from ..plan.launch import fused, unfused
+from ..plan.joint import JointPlan, plan_graph
+from ..plan.launch import fused, single_launches
 from ..roofline.rules import LATENCY_FACTOR
 from ..units import parse_shape
-from .explanation import Dataflow, Explanation, InArena, Instruction, Memory, Placed, PlanTraffic, Traffic
+from .explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
 from .program import Source, as_program, graph, refuse_outputs
+from .rows import Rows
+
+if TYPE_CHECKING:
+    from ..plan.program_order import ProgramOrderArena
 
 DEFAULT_SHAPE = (4096, 14336)
 """The feed-forward activations of Llama-3-8B for 4096 tokens."""
@@ -153,22 +155,7 @@ def _bound_sizes(needed: Sequence[str], given: Mapping[str, int]) -> dict[str, i
 
 def dataflow(g: Graph, source: str) -> Dataflow:
     """The table of instructions of an optimised graph."""
-    outputs = set(g.output_nodes)
-    names = {n: _name(g, n) for n in (*g.inputs, *g.nodes)}
-    rows = []
-    for number, node in enumerate(g.nodes):
-        users = g.users[node]
-        last = None if node in outputs or not users else g.number[users[-1]]
-        args = tuple([names[a] if a in names else const_text(a) for a in node.args])
-        rows.append(Instruction(number, names[node], node.op, args, g.levels[node], len(users), last))
-    widest = max(Counter(g.levels.values()).values(), default=0)
-    return Dataflow(source, print_graph(g), tuple(rows), g.depth, widest)
-
-
-def _name(g: Graph, node: Node) -> str:
-    """The source's name of a value, or its number as ``%3``, which no number of the program looks like."""
-    label = g.label(node)
-    return f"%{label}" if label.isdecimal() else label
+    return Dataflow(source, g)
 
 
 # ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +166,7 @@ def traffic(g: Graph, device: Device, sizes: Sizes) -> Traffic:
     dtypes = [n.dtype for n in (*g.inputs, *g.nodes)]
     main = compute_dtype(dtypes)
     figures = rates(device, main)
-    apart, together = make_ledger(unfused(g), sizes), make_ledger(fused(g), sizes)
+    apart, together = make_ledger(single_launches(g), sizes), make_ledger(fused(g).launches, sizes)
     first = g.output_nodes[0]
     intensity = together.flops / together.bytes if together.bytes else 0.0
     fused_side = _plan_traffic(together, figures)
@@ -257,65 +244,62 @@ ARENA_ALIGNMENT_BYTES = 64
 def memory(g: Graph, sizes: Sizes) -> Memory:
     """Buffers of the unfused program, in program order and in the order that needs the fewest bytes, and its arena."""
     from ..plan.order import better_buffers, may_have_better_order, schedule_storages
-    from ..plan.program_order import ProgramOrderArena, arena_in_program_order
+    from ..plan.program_order import arena_in_program_order
     from ..plan.storage_graph import storage_graph
 
-    bytes_of = {n: int(sizes.bytes_of(n)) for n in (*g.inputs, *g.nodes)}
-    size_of = bytes_of.__getitem__
-    in_order = assign_buffers(g, size_of)
-    names = [_name(g, n) for n in g.nodes]
+    size_of = {n: int(sizes.bytes_of(n)) for n in (*g.inputs, *g.nodes)}.__getitem__
+    in_order = best = assign_buffers(g, size_of)
     if may_have_better_order(g, size_of, in_order):
         storages = storage_graph(g, size_of, ARENA_ALIGNMENT_BYTES)
         schedule = schedule_storages(storages)
         best = better_buffers(g, size_of, in_order, schedule)
         plan: JointPlan | ProgramOrderArena = plan_graph(storages, schedule=schedule, bounded=True, name="program")
-        rows = _in_arena(plan.stored, names, len(g.inputs))
+        first = len(g.inputs)
     else:
-        best = in_order
-        plan = arena_in_program_order(in_order, names, ARENA_ALIGNMENT_BYTES, "program")
-        rows = _in_arena(plan.stored, names, 0)
-    placed = _placed(in_order, g, names)
+        plan = arena_in_program_order(in_order, lambda i: value_name(g, g.nodes[i]), ARENA_ALIGNMENT_BYTES, "program")
+        first = 0
+    placed = _placed(in_order, g)
     return Memory(
         naive_buffers=len(g.nodes),
-        naive_bytes=sum(bytes_of[n] for n in g.nodes),
+        naive_bytes=sum(map(size_of, g.nodes)),
         planned_buffers=in_order.buffer_count,
         planned_bytes=in_order.total_bytes,
         best_order_buffers=best.buffer_count,
         best_order_bytes=best.total_bytes,
         most_alive=in_order.most_alive,
         most_alive_best_order=best.most_alive,
+        overwriting=sum([a.in_place for a in in_order.assignments]),
         assignment=placed,
-        best_order=placed if best is in_order else _placed(best, g, names),
+        best_order=placed if best is in_order else _placed(best, g),
         placement=plan.arena,
-        arena=rows,
+        arena=_in_arena(plan, g, first),
         alive_bytes=plan.peak_bytes,
     )
 
 
-def _in_arena(stored: Sequence[Stored], names: Sequence[str], first: int) -> tuple[InArena, ...]:
+def _in_arena(plan: JointPlan | ProgramOrderArena, g: Graph, first: int) -> Rows[InArena]:
     """The rows of the arena's table; the value ``first`` of the plan is the first instruction's."""
-    return tuple(
-        [
-            InArena(
-                step=s.step,
-                number=s.value - first,
-                name=names[s.value - first],
-                offset=s.offset or 0,
-                lower=s.lower,
-                upper=s.upper,
-                size_bytes=s.size_bytes,
-                in_place_of=None if s.over is None else s.over - first,
-            )
-            for s in stored
-        ]
-    )
+
+    def row(number: int) -> InArena:
+        s = plan.stored[number]
+        value = s.value - first
+        return InArena(
+            step=s.step,
+            number=value,
+            name=value_name(g, g.nodes[value]),
+            offset=s.offset or 0,
+            lower=s.lower,
+            upper=s.upper,
+            size_bytes=s.size_bytes,
+            in_place_of=None if s.over is None else s.over - first,
+        )
+
+    return Rows(len(g.nodes), row)
 
 
-def _placed(plan: BufferPlan, g: Graph, names: Sequence[str]) -> tuple[Placed, ...]:
-    numbers = [g.number[a.value] for a in plan.assignments]
-    return tuple(
-        [
-            Placed(number, names[number], a.buffer, a.in_place, a.first, a.last, a.size_bytes)
-            for number, a in zip(numbers, plan.assignments, strict=True)
-        ]
-    )
+def _placed(plan: BufferPlan, g: Graph) -> Rows[Placed]:
+    def row(number: int) -> Placed:
+        a = plan.assignments[number]
+        return Placed(g.number[a.value], value_name(g, a.value), *a[1:])
+
+    return Rows(len(plan.assignments), row)

@@ -5,20 +5,24 @@ Nothing here formats; `report` renders it, and `Explanation.to_dict` is the stab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from ..ir.graph import Graph
+from ..ir.node import Node
 from ..ir.size import Shape, evaluate
+from ..ir.text import const_text, print_graph
 from ..machine.device import Device
 from ..plan.arena.types import PlanResult
 from ..plan.joint import THIS_ORDER, VALID_FOR
 from ..units import Quantity
+from .rows import Rows
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """A row of the dataflow table. ``last_use`` is the number of the last reader, or None for an output."""
 
     number: int
@@ -31,21 +35,57 @@ class Instruction:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON keys; ``last_use`` is ``"output"`` for a value that is returned."""
-        last = "output" if self.last_use is None else self.last_use
-        fields = {"number": self.number, "name": self.name, "op": self.op, "args": list(self.args)}
-        return {**fields, "level": self.level, "users": self.users, "last_use": last}
+        row = self._asdict()
+        row["args"] = list(self.args)
+        if self.last_use is None:
+            row["last_use"] = "output"
+        return row
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dataflow:
-    """The optimised graph as a table, with its depth."""
+    """The optimised graph as a table, with its depth. The text form and the rows are made when they are asked for."""
 
     source: str
-    text: str
-    instructions: tuple[Instruction, ...]
-    depth: int
-    widest_level: int
-    """The most instructions on one level: how parallel the graph itself is."""
+    graph: Graph
+
+    @cached_property
+    def text(self) -> str:
+        """The text form."""
+        return print_graph(self.graph)
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        """The rows, in program order."""
+        return Rows(len(self.graph.nodes), self._row)
+
+    @property
+    def depth(self) -> int:
+        """Instructions of the longest chain."""
+        return self.graph.depth
+
+    @cached_property
+    def widest_level(self) -> int:
+        """The most instructions on one level: how parallel the graph itself is."""
+        return max(Counter(self.graph.levels.values()).values(), default=0)
+
+    @cached_property
+    def _outputs(self) -> frozenset[Node]:
+        return frozenset(self.graph.output_nodes)
+
+    def _row(self, number: int) -> Instruction:
+        g = self.graph
+        node = g.nodes[number]
+        users = g.users[node]
+        last = None if node in self._outputs or not users else g.number[users[-1]]
+        args = tuple([const_text(a) if a.op == "const" else value_name(g, a) for a in node.args])
+        return Instruction(number, value_name(g, node), node.op, args, g.levels[node], len(users), last)
+
+
+def value_name(g: Graph, node: Node) -> str:
+    """The source's name of a value, or its number as ``%3``, which no number of the program looks like."""
+    label = g.label(node)
+    return f"%{label}" if label.isdecimal() else label
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +137,7 @@ class Traffic:
         return self.flops / self.result_elements if self.result_elements else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A row of the buffer table."""
 
     number: int
@@ -111,13 +150,13 @@ class Placed:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON keys."""
-        last = "output" if self.last is None else self.last
-        row = {"number": self.number, "name": self.name, "buffer": self.buffer, "in_place": self.in_place}
-        return {**row, "first": self.first, "last": last, "size_bytes": self.size_bytes}
+        row = self._asdict()
+        if self.last is None:
+            row["last"] = "output"
+        return row
 
 
-@dataclass(frozen=True, slots=True)
-class InArena:
+class InArena(NamedTuple):
     """A row of the arena's table: instruction ``number`` runs at ``step``, its value lies at ``offset`` during steps
     ``[lower, upper)``, where ``in_place_of`` (a number) says so in the place of that value.
     """
@@ -133,8 +172,7 @@ class InArena:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON keys."""
-        names = ("step", "number", "name", "offset", "lower", "upper", "size_bytes", "in_place_of")
-        return {name: getattr(self, name) for name in names}
+        return self._asdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +190,26 @@ class Memory:
     best_order_bytes: int
     most_alive: int
     most_alive_best_order: int
-    assignment: tuple[Placed, ...]
-    best_order: tuple[Placed, ...]
+    overwriting: int
+    """Results in program order that take an operand's place."""
+    assignment: Sequence[Placed]
+    best_order: Sequence[Placed]
     placement: PlanResult
-    arena: tuple[InArena, ...]
+    arena: Sequence[InArena]
     alive_bytes: int
 
     def arena_dict(self) -> dict[str, Any]:
         """The stable JSON form of the arena: nothing in it depends on the machine or the moment."""
         found = self.placement.to_dict()
+        rows = tuple(self.arena)
         kept = ("peak_bytes", "lower_bound_bytes", "optimal", "gap", "stopped_because", "bound_derivation", "method")
         return {
             **{key: found[key] for key in kept},
             "proof_covers": THIS_ORDER,
             "valid_for": VALID_FOR,
             "alive_bytes": self.alive_bytes,
-            "order": [row.number for row in self.arena],
-            "values": [row.to_dict() for row in self.arena],
+            "order": [row.number for row in rows],
+            "values": [row.to_dict() for row in rows],
         }
 
 
@@ -229,6 +270,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON form: SI units in the key names."""
         t, m = self.traffic, self.memory
+        assignment = [p.to_dict() for p in m.assignment]
         return {
             "device": self.device.name,
             "dtype": ",".join(dict.fromkeys(n.dtype.name for n in self.graph.inputs)) or self.dtype,
@@ -254,8 +296,8 @@ class Explanation:
                 "buffer_bytes": m.planned_bytes,
                 "best_order_bytes": m.best_order_bytes,
                 "most_alive": m.most_alive,
-                "assignment": [p.to_dict() for p in m.assignment],
-                "best_order": [p.to_dict() for p in m.best_order],
+                "assignment": assignment,
+                "best_order": assignment if m.best_order is m.assignment else [p.to_dict() for p in m.best_order],
                 "arena": m.arena_dict(),
             },
             "measured": [row.to_dict() for row in self.measured],

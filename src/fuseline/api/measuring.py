@@ -25,7 +25,7 @@ from ..ir.program import Program, input_types, specialise
 from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
-from ..plan.launch import fused, unfused
+from ..plan.launch import fused, single_launches
 from ..runtime import iterate, threads
 from ..runtime.compile import elementwise_loop
 from ..runtime.compiler import CCompiler, find_c_compiler
@@ -168,8 +168,8 @@ class _Bench:
         """The same program with its sizes left open, for texts whose loops take them as parameters."""
         self.sizes = sizes
         amounts = Sizes(sizes)
-        self.unfused_bytes = int(make_ledger(unfused(graph), amounts).bytes)
-        self.fused_bytes = int(make_ledger(fused(graph), amounts).bytes)
+        self.unfused_bytes = int(make_ledger(single_launches(graph), amounts).bytes)
+        self.fused_bytes = int(make_ledger(fused(graph).launches, amounts).bytes)
         self.inputs = {
             node.attr("name"): touched(_concrete(node.tensor), node.dtype.numpy, seed)
             for seed, node in enumerate(graph.inputs)

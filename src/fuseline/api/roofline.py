@@ -317,11 +317,12 @@ def formula_cost(
     default = None if shape is None else parse_shape(shape)
     g = optimize(graph(formula, dtype_of(dtype), None, default))
     amounts = Sizes(sizes or {}, default)
-    ledger = make_ledger(fused(g), amounts)
+    launches = fused(g).launches
+    ledger = make_ledger(launches, amounts)
     computed = compute_dtype([node.dtype for node in (*g.inputs, *g.nodes)])
     tensors = []
-    for line in ledger.lines:
-        for nodes, output in ((line.launch.reads, False), (line.launch.writes, True)):
+    for launch in launches:
+        for nodes, output in ((launch.reads, False), (launch.writes, True)):
             tensors += [Tensor(g.label(n), amounts.elements(n), n.dtype.name, output) for n in nodes]
     work = {"vector": (ledger.flops, computed.computed.name)}
     named = dict(sizes or {}) | {f"axis{i}": size for i, size in enumerate(default or ())}

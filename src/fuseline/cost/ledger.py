@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..ir.size import Dim, Shape, element_count, evaluate, shape_text
 from ..ir.types import TensorType
 from ..machine.device import Device
 from ..ops import OPERATIONS
-from ..plan.launch import Launch, Plan
+from ..plan.launch import Launch
 from ..units import Quantity
 
 Amount = Any
@@ -72,24 +72,14 @@ def evaluate_count(shape: Shape, names: Mapping[str, Any]) -> Amount:
     return evaluate(total, names)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One launch in the ledger."""
+class Line(NamedTuple):
+    """``launches`` launches of the same cost; amounts are those of one."""
 
-    launch: Launch
-    bytes_read: Amount
-    bytes_written: Amount
+    launches: int
+    array_accesses: int
+    """Whole arrays read or written."""
+    bytes: Amount
     flops: Amount
-
-    @property
-    def bytes(self) -> Amount:
-        """Bytes moved."""
-        return self.bytes_read + self.bytes_written
-
-    @property
-    def array_accesses(self) -> int:
-        """Whole arrays read or written."""
-        return len(self.launch.reads) + len(self.launch.writes)
 
 
 @dataclass(frozen=True)
@@ -101,34 +91,49 @@ class Ledger:
     @property
     def kernels(self) -> int:
         """Number of launches."""
-        return len(self.lines)
+        return sum([line.launches for line in self.lines])
 
     @cached_property
     def array_accesses(self) -> int:
         """Whole arrays read or written by all launches."""
-        return sum(line.array_accesses for line in self.lines)
+        return sum([line.launches * line.array_accesses for line in self.lines])
 
     @cached_property
     def bytes(self) -> Amount:
         """Bytes moved by all launches."""
-        return sum([line.bytes for line in self.lines])
+        return sum([line.launches * line.bytes for line in self.lines])
 
     @cached_property
     def flops(self) -> Amount:
         """Work of all launches."""
-        return sum([line.flops for line in self.lines])
+        return sum([line.launches * line.flops for line in self.lines])
 
 
-def make_ledger(plan: Plan, sizes: Sizes) -> Ledger:
-    """What ``plan`` moves and computes."""
-    return Ledger(tuple(_line(launch, sizes) for launch in plan.launches))
+def make_ledger(launches: Iterable[Launch], sizes: Sizes) -> Ledger:
+    """What the launches of a plan move and compute.
+
+    Large programs have many instructions and few kinds of them, so that their launches share lines.
+    """
+    lines: list[Line] = []
+    alike: dict[tuple[object, ...], list[Any]] = {}  # a launch of each kind, and how many there are
+    for launch in launches:
+        if len(launch.nodes) != 1:
+            lines.append(_line(launch, sizes))
+            continue
+        (node,) = launch.nodes
+        kind = (node.op, id(node.type), len(launch.writes), *[id(a.type) for a in (*node.args, *launch.reads)])
+        entry = alike.get(kind)
+        if entry is None:
+            alike[kind] = [launch, 1]
+        else:
+            entry[1] += 1
+    return Ledger((*lines, *[_line(launch, sizes, count) for launch, count in alike.values()]))
 
 
-def _line(launch: Launch, sizes: Sizes) -> Line:
-    read = sum([sizes.bytes_of(n) for n in launch.reads])
-    written = sum([sizes.bytes_of(n) for n in launch.writes])
-    flops = sum([flops_of(n, sizes.elements) for n in launch.nodes])
-    return Line(launch, read, written, flops)
+def _line(launch: Launch, sizes: Sizes, count: int = 1) -> Line:
+    moved = sum([sizes.bytes_of(n) for n in (*launch.reads, *launch.writes)])
+    work = sum([flops_of(n, sizes.elements) for n in launch.nodes])
+    return Line(count, len(launch.reads) + len(launch.writes), moved, work)
 
 
 def flops_of(node: Node, elements: Callable[[Node], Amount]) -> Amount:
@@ -201,5 +206,5 @@ def times(ledger: Ledger, device_rates: Rates) -> Times:
     vector = device_rates.vector_flops_per_s
     rate = math.inf if vector is None else vector.value
     launches = ledger.kernels * device_rates.launch_latency_s.value
-    work = sum([_longer(line.bytes / bandwidth, line.flops / rate) for line in ledger.lines])
+    work = sum([line.launches * _longer(line.bytes / bandwidth, line.flops / rate) for line in ledger.lines])
     return Times(ledger.bytes / bandwidth, ledger.flops / rate, launches, work + launches)

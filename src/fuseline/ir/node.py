@@ -10,6 +10,7 @@ import os
 import struct
 import threading
 import weakref
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..ops import OPERATIONS
 from .dtype import F32, F64, DType
 from .types import TensorType, Type
 
+_SOURCES = frozenset(name for name, row in OPERATIONS.items() if row.index_rule == "source")
 Attrs = tuple[tuple[str, Any], ...]
 Number = bool | int | float
 
@@ -67,7 +69,7 @@ class Node:
     @property
     def is_source(self) -> bool:
         """Whether this is an input or a number rather than an instruction."""
-        return OPERATIONS[self.op].index_rule == "source"
+        return self.op in _SOURCES
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The attribute called ``name``."""
@@ -175,23 +177,19 @@ def _scalar(d: DType) -> TensorType:
 def number_bits(value: Any, d: DType) -> int:
     """The bit pattern of ``value`` rounded once to the dtype that ``d`` is computed in."""
     d = d.computed
-    if isinstance(value, float) and d.bits >= 32 and d.is_float:
-        pattern = _float_bits(value, d.bits)
-        if pattern is not None:
-            return pattern
+    if value.__class__ is float and d in _PATTERNS:  # the common case, without an array
+        number, pattern = _PATTERNS[d]
+        # A comparison would raise the processor's invalid flag, which a caller may be watching.
+        with suppress(OverflowError):  # where it does not fit a float32
+            bits: int = pattern.unpack(number.pack(math.nan if math.isnan(value) else value))[0]
+            return bits
     with np.errstate(all="ignore"):
         array = np.asarray(value).astype(d.numpy)
     return int.from_bytes(array.astype(array.dtype.newbyteorder("<")).tobytes(), "little")
 
 
-def _float_bits(value: float, width: int) -> int | None:
-    """The common case without an array: None where the value does not fit a float32."""
-    try:
-        # A comparison would raise the processor's invalid flag, which a caller may be watching.
-        raw = struct.pack("<d" if width == 64 else "<f", math.nan if math.isnan(value) else value)
-    except OverflowError:
-        return None
-    return int.from_bytes(raw, "little")
+_PATTERNS = {F32: (struct.Struct("<f"), struct.Struct("<I")), F64: (struct.Struct("<d"), struct.Struct("<Q"))}
+"""How numbers of a dtype and their bit patterns are packed."""
 
 
 def const_array(node: Node) -> np.ndarray[Any, np.dtype[Any]]:
@@ -209,11 +207,9 @@ def const_value(node: Node) -> Number:
 def bits_value(bits: int, d: DType) -> Number:
     """The number that has this bit pattern in the dtype that ``d`` is computed in."""
     d = d.computed
-    value: Number
-    if d is F32:  # without an array: floats are nearly all
-        value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    elif d is F64:
-        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    if d in _PATTERNS:  # without an array: floats are nearly all
+        number, pattern = _PATTERNS[d]
+        value: Number = number.unpack(pattern.pack(bits))[0]
     else:
         value = np.asarray(bits, _UNSIGNED[d.bits]).view(d.numpy).item()
     return value

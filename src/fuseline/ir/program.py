@@ -150,6 +150,9 @@ Value = Node | Number
 """A typed node, or a number that has not met an array."""
 
 
+_NODES = {Node}
+
+
 class _Specialisation:
     def __init__(self, program: Program, types: Mapping[str, TensorType]) -> None:
         self.program = program
@@ -157,6 +160,9 @@ class _Specialisation:
         self.inputs: list[Node] = []
         self.nodes: dict[Node, None] = {}
         self.names: dict[Node, str] = {}
+        self.source_names = program.names
+        self.types: dict[tuple[object, ...], TensorType] = {}
+        """The type of an operation on operands of certain types, by their identity: large programs have few."""
         for declared in program.inputs:
             typed = make("input", (), (("name", declared.name),), types[declared.name])
             self.values[make("input", (), (("name", declared.name),))] = typed
@@ -181,15 +187,10 @@ class _Specialisation:
 
     def single(self, node: Node, row: Operation) -> Value:
         """An operation with one result."""
-        operands: list[Any] = []
-        typed = True
-        for a in node.args:
-            v = self.values.get(a)
-            if v is None:
-                v = self.value(a)
-            operands.append(v)
-            typed = typed and v.__class__ is Node
-        if typed:
+        operands: list[Any] = list(map(self.values.get, node.args))
+        if None in operands:
+            operands = list(map(self.value, node.args))
+        if {*map(type, operands)} <= _NODES:
             return self.made(node.op, tuple(operands), node.attrs, node)
         if row.type_rule == "cast":
             return self.made(node.op, (self.as_node(operands[0]),), node.attrs, node)
@@ -257,18 +258,24 @@ class _Specialisation:
         return d.is_integer and not in_range(value, d)
 
     def made(self, op: str, args: tuple[Node, ...], attrs: Attrs, origin: Node) -> Node:
-        types: Any = [a.type for a in args]
-        try:
-            type_ = tensor_type(op, types, attrs)
-        except ShapeError:
-            type_ = tensor_type(op, types, attrs, [self.label(a) for a in args])  # the same error, naming the operands
+        kind = (op, attrs, *[id(a.type) for a in args])
+        type_ = self.types.get(kind)
+        if type_ is None:
+            type_ = self.types[kind] = self.type_of(op, args, attrs)
         typed = make(op, args, attrs, type_)
         self.nodes[typed] = None
-        return self.called(typed, origin)
+        return self.called(typed, origin) if self.source_names else typed
+
+    def type_of(self, op: str, args: tuple[Node, ...], attrs: Attrs) -> TensorType:
+        types = [a.tensor for a in args]
+        try:
+            return tensor_type(op, types, attrs)
+        except ShapeError:
+            return tensor_type(op, types, attrs, [self.label(a) for a in args])  # the same error, naming the operands
 
     def called(self, typed: Node, origin: Node) -> Node:
         """``typed`` by the name of the untyped node it comes from; the first name stays."""
-        name = self.program.names.get(origin)
+        name = self.source_names.get(origin)
         if name is not None:
             self.names.setdefault(typed, name)
         return typed

@@ -12,5 +12,7 @@ def eliminate_dead_code(graph: Graph) -> Graph:
         if node in needed:
             needed.update(node.args)
     nodes = [n for n in graph.nodes if n in needed]
+    if len(nodes) == len(graph.nodes):
+        return graph
     names = {n: name for n, name in graph.names.items() if n in needed}
-    return graph if len(nodes) == len(graph.nodes) else Graph(graph.inputs, graph.outputs, nodes, names)
+    return Graph(graph.inputs, graph.outputs, nodes, names)

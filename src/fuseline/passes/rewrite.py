@@ -30,16 +30,28 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
     order: dict[Node, None] = {}
     names: dict[Node, str] = {}
     for node in graph.nodes:
-        args = tuple([replaced.get(a, a) for a in node.args])
-        current = node if args == node.args else make(node.op, args, node.attrs, node.type)
-        current = _to_fixpoint(current, rules)
-        replaced[node] = current
-        if not current.is_source:
+        current = _with_operands(node, replaced) if replaced else node
+        tried = rules.get(current.op)
+        if tried:
+            current = _to_fixpoint(current, rules)
+        if current is node:  # its operands are as they were, too
+            order[node] = None
+        else:
+            replaced[node] = current
+            if current.is_source:
+                continue
             _append(current, order)
-            if node in graph.names:
-                names.setdefault(current, graph.names[node])
+        if node in graph.names:
+            names.setdefault(current, graph.names[node])
+    if not replaced:
+        return graph
     outputs = [(name, replaced.get(n, n)) for name, n in graph.outputs]
     return Graph(graph.inputs, outputs, order, names)
+
+
+def _with_operands(node: Node, replaced: Mapping[Node, Node]) -> Node:
+    args = tuple([replaced.get(a, a) for a in node.args])
+    return node if args == node.args else make(node.op, args, node.attrs, node.type)
 
 
 def _to_fixpoint(node: Node, rules: Rules) -> Node:

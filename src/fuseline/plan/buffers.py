@@ -7,19 +7,19 @@ smallest free buffer that is large enough, else a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..ir.graph import Graph
 from ..ir.node import Node
 from ..ops import OPERATIONS
 
 SizeOf = Callable[[Node], int]
-ClassOf = Callable[[Node], Hashable]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(NamedTuple):
     """Where one value lives. ``last`` is the position of its last reader; None for an output, which lives on."""
 
     value: Node
@@ -53,12 +53,11 @@ class BufferPlan:
 
 def last_uses(graph: Graph, order: Sequence[Node]) -> dict[Node, int | None]:
     """The position in ``order`` of each value's last reader; None for an output, its own position for a dead value."""
-    position = {n: i for i, n in enumerate(order)}
     last: dict[Node, int | None] = {}
-    for node in order:
-        last[node] = position[node]
+    for position, node in enumerate(order):
+        last[node] = position
         for arg in node.args:
-            last[arg] = position[node]
+            last[arg] = position
     for node in graph.output_nodes:
         last[node] = None
     return last
@@ -71,85 +70,63 @@ def may_overwrite(node: Node, operand: Node) -> bool:
     """
     if operand.is_source or OPERATIONS[node.op].index_rule != "elementwise":
         return False
-    same_shape = operand.tensor.shape == node.tensor.shape
-    return same_shape and operand.dtype.bits == node.dtype.bits
+    if operand.type is node.type:
+        return True
+    return operand.tensor.shape == node.tensor.shape and operand.dtype.bits == node.dtype.bits
 
 
-def _one_class(_: Node) -> Hashable:
-    return None
-
-
-def assign_buffers(
-    graph: Graph, size_of: SizeOf, order: Sequence[Node] | None = None, class_of: ClassOf = _one_class
-) -> BufferPlan:
-    """Greedy reuse in ``order`` (default: the program's); ``size_of`` gives the bytes of a value.
-
-    Only values of one class share a buffer; by default all are of one, since a buffer is bytes.
-    """
+def assign_buffers(graph: Graph, size_of: SizeOf, order: Sequence[Node] | None = None) -> BufferPlan:
+    """Greedy reuse in ``order`` (default: the program's); ``size_of`` gives the bytes of a value."""
     order = tuple(order if order is not None else graph.nodes)
-    return _Greedy(graph, size_of, order, class_of).run()
+    return _Greedy(graph, size_of, order).run()
 
 
 class _Greedy:
-    def __init__(self, graph: Graph, size_of: SizeOf, order: tuple[Node, ...], class_of: ClassOf) -> None:
+    def __init__(self, graph: Graph, size_of: SizeOf, order: tuple[Node, ...]) -> None:
         self.order = order
         self.size_of = size_of
-        self.class_of = class_of
         self.last = last_uses(graph, order)
         self.holder: dict[Node, int] = {}
+        """The buffers of the values that are alive."""
         self.sizes: list[int] = []
-        self.classes: list[Hashable] = []
-        self.free: list[int] = []
-        self.made: list[Assignment] = []
+        self.free: list[tuple[int, int]] = []
+        """Size and number of every free buffer, sorted."""
 
     def run(self) -> BufferPlan:
+        made: list[Assignment] = []
         alive = most = 0
         last, holder, size_of = self.last, self.holder, self.size_of
         for position, node in enumerate(self.order):
-            dying: list[Node] = []
-            taken: Node | None = None
-            for a in node.args:
-                if a in holder and last[a] == position and a not in dying:
-                    dying.append(a)
-                    if taken is None and self.takes_over(node, a):
-                        taken = a
+            # An operand may stand there twice; it dies once.
+            operands = node.args if len(node.args) == 1 else dict.fromkeys(node.args)
+            dying = [a for a in operands if a in holder and last[a] == position]
+            taken = next((a for a in dying if may_overwrite(node, a)), None)
+            size = size_of(node)
             if taken is None:
-                buffer = self.allocate(node)
+                buffer = self.allocate(size)
                 alive += 1
-                if alive > most:
-                    most = alive
+                most = max(most, alive)
             else:
-                buffer = holder[taken]
-            holder[node] = buffer
-            self.made.append(Assignment(node, buffer, taken is not None, position, last[node], size_of(node)))
-            alive -= self.release(node, taken, dying, position)
-        return BufferPlan(self.order, tuple(self.made), tuple(self.sizes), most)
+                buffer = holder.pop(taken)
+            made.append(Assignment(node, buffer, taken is not None, position, last[node], size))
+            for value in dying:
+                if value is not taken:
+                    self.release(holder.pop(value))
+                    alive -= 1
+            if last[node] == position:  # nobody reads it
+                self.release(buffer)
+                alive -= 1
+            else:
+                holder[node] = buffer
+        return BufferPlan(self.order, tuple(made), tuple(self.sizes), most)
 
-    def takes_over(self, node: Node, operand: Node) -> bool:
-        if not may_overwrite(node, operand):
-            return False
-        return self.class_of is _one_class or self.class_of(node) == self.class_of(operand)
-
-    def allocate(self, node: Node) -> int:
-        size, kind = self.size_of(node), self.class_of(node)
-        fitting = [b for b in self.free if self.sizes[b] >= size and self.classes[b] == kind]
-        if fitting:
-            best = min(fitting, key=lambda b: (self.sizes[b], b))
-            self.free.remove(best)
-            return best
+    def allocate(self, size: int) -> int:
+        """The smallest free buffer that is large enough, or a new one."""
+        best = bisect_left(self.free, (size, 0))
+        if best < len(self.free):
+            return self.free.pop(best)[1]
         self.sizes.append(size)
-        self.classes.append(kind)
         return len(self.sizes) - 1
 
-    def release(self, node: Node, taken: Node | None, dying: list[Node], position: int) -> int:
-        """Give back what died here; the number of values that ended."""
-        ended = 0
-        for value in dying:
-            buffer = self.holder.pop(value)
-            if value is not taken:
-                self.free.append(buffer)
-                ended += 1
-        if self.last[node] == position:
-            self.free.append(self.holder[node])
-            ended += 1
-        return ended
+    def release(self, buffer: int) -> None:
+        insort(self.free, (self.sizes[buffer], buffer))

@@ -7,9 +7,10 @@ both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from ..errors import ShapeError, VerifyError
 from ..ir.graph import Graph
@@ -19,17 +20,18 @@ from ..ops import OPERATIONS
 from .loopnest import LoopNest, build_nest, iteration_space, reduced_axes
 
 
-@dataclass(frozen=True)
-class Launch:
+class _Parts(NamedTuple):
+    nodes: tuple[Node, ...]
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+
+
+class Launch(_Parts):
     """Instructions that run together. ``reads`` and ``writes`` are the arrays that cross its border, each once; an
     output of several names is as many arrays.
 
     A launch without instructions copies its one read to an output that is an input or a number.
     """
-
-    nodes: tuple[Node, ...]
-    reads: tuple[Node, ...]
-    writes: tuple[Node, ...]
 
     @cached_property
     def nest(self) -> LoopNest:
@@ -52,7 +54,14 @@ class Plan:
 
 def unfused(graph: Graph, order: Sequence[Node] | None = None) -> Plan:
     """A launch for every instruction, in program order or in ``order``."""
-    return make_plan(graph, [(n,) for n in (order if order is not None else graph.nodes)])
+    return Plan(graph, tuple(single_launches(graph, order)))
+
+
+def single_launches(graph: Graph, order: Sequence[Node] | None = None) -> Iterator[Launch]:
+    """The launches of the unfused plan one by one: to cost a large graph nobody needs all of them at once."""
+    border = _Border(graph)
+    yield from map(border.single, order if order is not None else graph.nodes)
+    yield from _copies(graph)
 
 
 Merge = Callable[[Launch, Launch, Launch], bool]
@@ -148,10 +157,14 @@ def _drops_axes(node: Node) -> bool:
 def make_plan(graph: Graph, groups: Sequence[Sequence[Node]]) -> Plan:
     """The plan that runs these groups in this order; outputs that nothing computes are copied at the end."""
     border = _Border(graph)
-    launches = [border.launch(g) for g in groups]
+    return Plan(graph, (*[border.launch(g) for g in groups], *_copies(graph)))
+
+
+def _copies(graph: Graph) -> Iterator[Launch]:
+    """The outputs that are inputs or numbers."""
     copies = Counter(n for n in graph.output_nodes if n.is_source)
-    launches += [Launch((), () if n.op == "const" else (n,), (n,) * count) for n, count in copies.items()]
-    return Plan(graph, tuple(launches))
+    for node, count in copies.items():
+        yield Launch((), () if node.op == "const" else (node,), (node,) * count)
 
 
 class _Border:
@@ -162,8 +175,6 @@ class _Border:
         self.outputs = Counter(graph.output_nodes)
 
     def launch(self, group: Sequence[Node]) -> Launch:
-        if len(group) == 1:  # as all are where every instruction is a launch
-            return self.single(group[0])
         inside = set(group)
         reads = dict.fromkeys([a for n in group for a in n.args if a.op != "const" and a not in inside])
         writes: list[Node] = []
@@ -175,7 +186,10 @@ class _Border:
         return Launch(tuple(group), tuple(reads), tuple(writes))
 
     def single(self, node: Node) -> Launch:
-        reads = dict.fromkeys([a for a in node.args if a.op != "const"])
+        """The launch of one instruction; as `launch`, for the plans that have one for each."""
+        reads = [a for a in node.args if a.op != "const"]
+        if len(reads) > 1:
+            reads = list(dict.fromkeys(reads))
         count = self.outputs[node] if node in self.outputs else bool(self.users[node])
         return Launch((node,), tuple(reads), (node,) * count)
 

@@ -48,9 +48,9 @@ def better_buffers(graph: Graph, size_of: SizeOf, first: BufferPlan, schedule: S
 
 def _least_bytes(graph: Graph, size_of: SizeOf) -> int:
     """What every order needs: the operands of one instruction are alive together, and so is each result alone."""
-    computed = set(graph.nodes)
     most = 0
     for node in graph.nodes:
-        operands = sum(size_of(a) for a in dict.fromkeys(node.args) if a in computed)
-        most = max(most, operands, size_of(node))
+        most = max(most, size_of(node))
+        if len(node.args) > 1:  # one operand alone is a result, too
+            most = max(most, sum([size_of(a) for a in dict.fromkeys(node.args) if not a.is_source]))
     return most

@@ -5,23 +5,15 @@ Used where program order needs the fewest bytes anyway; any other order is plann
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.types import Buffer, Instance, PlanResult
 from fuseline.plan.buffers import BufferPlan
 from fuseline.plan.joint import BOUNDED_NODES, Stored
-
-
-@dataclass(frozen=True)
-class ProgramOrderArena:
-    """The arena, where each value lies in it (values are positions in the order), and the most bytes alive at once."""
-
-    arena: PlanResult
-    stored: tuple[Stored, ...]
-    peak_bytes: int
 
 
 @dataclass(slots=True)
@@ -31,48 +23,58 @@ class _Storage:
     size_bytes: int
 
 
-def arena_in_program_order(plan: BufferPlan, names: Sequence[str], alignment: int, name: str) -> ProgramOrderArena:
-    """Place the storages of ``plan``; ``names`` are those of the values, by position. The work is bounded."""
+@dataclass(frozen=True)
+class ProgramOrderArena:
+    """The arena, and the most bytes alive at once in it."""
+
+    arena: PlanResult
+    peak_bytes: int
+    _plan: BufferPlan
+    _storages: Sequence[_Storage]
+    _storage_of: Sequence[int]
+    """The storage of each value."""
+
+    @cached_property
+    def stored(self) -> tuple[Stored, ...]:
+        """Where each value lies; values are positions in the order."""
+        offsets = self.arena.placement.offsets
+        steps = len(self._storage_of)
+        newest: dict[int, int] = {}  # the value that a storage holds
+        places = []
+        for t, (a, storage) in enumerate(zip(self._plan.assignments, self._storage_of, strict=True)):
+            upper = steps if a.last is None else a.last + 1
+            over = newest.get(storage)
+            first = self._storages[storage].first
+            places.append(Stored(t, t, offsets[storage], t, upper, a.size_bytes, first, over))
+            newest[storage] = t
+        return tuple(places)
+
+
+def arena_in_program_order(
+    plan: BufferPlan, name_of: Callable[[int], str], alignment: int, name: str
+) -> ProgramOrderArena:
+    """Place the storages of ``plan``; ``name_of`` gives the name of a value by its position. The work is bounded."""
     steps = len(plan.assignments)
     storages: list[_Storage] = []
     storage_of: list[int] = []
-    over: list[int | None] = []
-    newest: dict[int, int] = {}  # the value that a buffer holds
+    newest: dict[int, int] = {}  # the storage that a buffer is now
     for position, a in enumerate(plan.assignments):
         upper = steps if a.last is None else a.last + 1
-        over.append(newest[a.buffer] if a.in_place else None)
         if a.in_place:
-            storage_of.append(storage_of[newest[a.buffer]])
-            storage = storages[storage_of[-1]]
-            storage.upper = max(storage.upper, upper)
+            index = newest[a.buffer]
+            storages[index].upper = max(storages[index].upper, upper)
         else:
-            storage_of.append(len(storages))
+            index = newest[a.buffer] = len(storages)
             storages.append(_Storage(position, upper, a.size_bytes))
-        newest[a.buffer] = position
+        storage_of.append(index)
     buffers = tuple(
         [
-            Buffer(names[s.first], s.first, s.upper, -(-s.size_bytes // alignment) * alignment, alignment)
+            Buffer(name_of(s.first), s.first, s.upper, -(-s.size_bytes // alignment) * alignment, alignment)
             for s in storages
         ]
     )
     arena = plan_instance(Instance(buffers, name), node_limit=BOUNDED_NODES)
-    offsets = arena.placement.offsets
-    stored = tuple(
-        [
-            Stored(
-                value=t,
-                step=t,
-                offset=offsets[storage_of[t]],
-                lower=t,
-                upper=steps if a.last is None else a.last + 1,
-                size_bytes=a.size_bytes,
-                buffer=storages[storage_of[t]].first,
-                over=over[t],
-            )
-            for t, a in enumerate(plan.assignments)
-        ]
-    )
-    return ProgramOrderArena(arena, stored, _most_alive(storages, steps))
+    return ProgramOrderArena(arena, _most_alive(storages, steps), plan, storages, storage_of)
 
 
 def _most_alive(storages: Sequence[_Storage], steps: int) -> int:

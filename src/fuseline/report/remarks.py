@@ -88,9 +88,10 @@ def dataflow_remarks(e: Explanation) -> list[Remark]:
         found.insert(0, _remark("parallel_over_rows", names=tuple(reductions), elements=facts["elements"]))
     else:
         found.insert(0, _remark("parallel_over_elements", elements=facts["elements"]))
-    most = max(flow.instructions, key=lambda i: i.users)
-    if most.users > 1:
-        found.append(_remark("most_read", name=shown_name(e.graph, most.number), users=number(most.users)))
+    g = e.graph
+    most = max(g.nodes, key=lambda n: len(g.users[n]))
+    if len(g.users[most]) > 1:
+        found.append(_remark("most_read", name=shown_name(g, g.number[most]), users=number(len(g.users[most]))))
     return found
 
 
@@ -246,8 +247,7 @@ def memory_remarks(e: Explanation) -> list[Remark]:
     m = e.memory
     if m.naive_buffers == 0:
         return []
-    in_place = sum(p.in_place for p in m.assignment)
-    counts = {"naive": number(m.naive_buffers), "planned": number(m.planned_buffers), "in_place": number(in_place)}
+    counts = {"naive": number(m.naive_buffers), "planned": number(m.planned_buffers), "in_place": number(m.overwriting)}
     saved = (m.naive_bytes, m.naive_buffers) > (m.planned_bytes, m.planned_buffers)  # arrays may be empty
     found = [_remark("reuse_saves" if saved else "reuse_saves_nothing", **counts)]
     if m.best_order_bytes < m.planned_bytes:

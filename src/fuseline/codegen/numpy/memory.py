@@ -133,5 +133,5 @@ class _Planning:
 
 def _into(step: Step, place: str) -> Step:
     if step.writes is Writes.CONVERTING:
-        return replace(step, function="cast", options=(), out=place)
-    return replace(step, out=place)
+        return step._replace(function="cast", options=(), out=place)
+    return step._replace(out=place)

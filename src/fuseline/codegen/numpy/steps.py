@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ class Writes(StrEnum):
     REDUCING = "reducing"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """``target = function(*args, **options)``, an array of ``dtype``; ``shape`` is None where only the run tells."""
 
     target: str
@@ -187,6 +186,8 @@ class _Writer:
         self.widened: dict[tuple[Node, str], str] = {}
         self.rounded: dict[Node, str] = {}
         self.steps: list[Step] = []
+        self.calls: dict[tuple[object, ...], _Call] = {}
+        """By operation and dtypes: large programs have few kinds of instructions."""
 
     def program(self) -> NumpyProgram:
         for node in self.graph.inputs:
@@ -219,11 +220,8 @@ class _Writer:
         writes: Writes = Writes.NEVER,
     ) -> str:
         target = self.fresh(label)
-        kind = np.dtype(node.dtype.computed.numpy if dtype is None else dtype)
-        dims = node.tensor.shape
-        shape = None if dims is None else tuple(d for d in dims if isinstance(d, int))
-        known = None if shape is None or dims is None or len(shape) < len(dims) else shape
-        self.steps.append(Step(target, function, args, kind, known, options, writes))
+        kind = node.dtype.computed.numpy if dtype is None else np.dtype(dtype)
+        self.steps.append(Step(target, function, args, kind, _known_shape(node), options, writes))
         return target
 
     def convert(self, label: str, arg: Any, dtype: Any, node: Node) -> str:
@@ -232,30 +230,14 @@ class _Writer:
         return self.append(label, "astype", (arg,), node, dtype, options, Writes.CONVERTING)
 
     def instruction(self, node: Node) -> None:
-        row = OPERATIONS[node.op]
         label = self.graph.label(node)
-        if row.type_rule == "cast":
+        if OPERATIONS[node.op].type_rule == "cast":
             self.names[node] = self.cast(node, label)
             return
-        wanted = signature(node.op, tuple(a.dtype for a in node.args)).operands
-        args = tuple(self.argument(a, d) for a, d in zip(node.args, wanted, strict=True))
-        if row.index_rule == "reduction":
-            options = (("axis", node.attr("axes")), ("keepdims", node.attr("keepdims", False)))
-            # NumPy adds up integers in its own dtype; only what has the result's dtype may go where it is told.
-            writes = Writes.REDUCING if wanted[0].computed is node.dtype.computed else Writes.NEVER
-            if not node.dtype.is_float and node.op in ("sum", "mean"):
-                writes = Writes.NEVER
-            function = f"np.{_REDUCTIONS[node.op]}"
-            self.names[node] = self.append(label, function, args, node, options=options, writes=writes)
-            return
-        if row.type_rule == "whole" and not node.dtype.is_float:
-            self.names[node] = self.append(label, "np.array", args, node)
-            return
-        function = _OWN.get(node.op) or f"np.{_DIFFERENT_NAMES.get(node.op, node.op)}"
-        if function not in _FUNCTIONS:
-            raise UnsupportedError(f"the NumPy text has no {node.op}: it is written from programs before expansion")
-        writes = Writes.ELEMENTWISE if _writes_elementwise(node) else Writes.NEVER
-        self.names[node] = self.append(label, function, args, node, writes=writes)
+        kind = (node.op, node.attrs, *[a.dtype for a in node.args])
+        call = self.calls.get(kind) or self.calls.setdefault(kind, _call(node))
+        args = tuple(map(self.argument, node.args, call.operands))
+        self.names[node] = self.append(label, call.function, args, node, None, call.options, call.writes)
 
     def cast(self, node: Node, label: str) -> str:
         operand = node.args[0]
@@ -271,7 +253,7 @@ class _Writer:
         """A value as an argument of a call that computes in ``wanted``."""
         if node.op == "const":
             value = const_array(node)
-            return value.astype(wanted.computed.numpy)[()] if wanted.is_float else value[()]
+            return value.astype(wanted.computed.numpy, copy=False)[()] if wanted.is_float else value[()]
         name = self.names[node]
         if node.dtype.computed is wanted.computed:
             return Name(name)
@@ -303,6 +285,43 @@ class _Writer:
 
 
 _NUMBERED = re.compile(r"(buffer|shape)\d+")
+
+
+def _known_shape(node: Node) -> tuple[int, ...] | None:
+    """The shape of a value where all of it is known before the run."""
+    shape = node.tensor.shape
+    if shape is None:
+        return None
+    known = tuple([d for d in shape if isinstance(d, int)])
+    return known if len(known) == len(shape) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How an operation is called on operands of certain dtypes: the dtypes that they are converted to first."""
+
+    function: str
+    operands: tuple[DType, ...]
+    writes: Writes
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+def _call(node: Node) -> _Call:
+    row = OPERATIONS[node.op]
+    wanted = signature(node.op, tuple(a.dtype for a in node.args)).operands
+    if row.index_rule == "reduction":
+        options = (("axis", node.attr("axes")), ("keepdims", node.attr("keepdims", False)))
+        # NumPy adds up integers in its own dtype; only what has the result's dtype may go where it is told.
+        writes = Writes.REDUCING if wanted[0].computed is node.dtype.computed else Writes.NEVER
+        if not node.dtype.is_float and node.op in ("sum", "mean"):
+            writes = Writes.NEVER
+        return _Call(f"np.{_REDUCTIONS[node.op]}", wanted, writes, options)
+    if row.type_rule == "whole" and not node.dtype.is_float:
+        return _Call("np.array", wanted, Writes.NEVER)
+    function = _OWN.get(node.op) or f"np.{_DIFFERENT_NAMES.get(node.op, node.op)}"
+    if function not in _FUNCTIONS:
+        raise UnsupportedError(f"the NumPy text has no {node.op}: it is written from programs before expansion")
+    return _Call(function, wanted, Writes.ELEMENTWISE if _writes_elementwise(node) else Writes.NEVER)
 
 
 def _writes_elementwise(node: Node) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order:
     own = _own_functions(program)
     needs_math = any(f in ("erf", "erfc", "part") for f in own)
     imports = ["import math"] * needs_math + ["import numpy as np"]
-    dtypes = [step.dtype for step in program.steps]
+    dtypes = {step.dtype for step in program.steps}
     if any(d.name == "bfloat16" for d in dtypes):
         imports.append("from ml_dtypes import bfloat16")
     blocks = ["\n".join(imports)]
@@ -102,7 +103,12 @@ def _scalar(value: Any) -> str:
     number = repr(value.item()) if value.dtype.kind != "f" or value.dtype.itemsize == 8 else str(value)
     if number.lstrip("-") in ("nan", "inf"):
         number = f'"{number}"'
-    return f"np.{value.dtype}({number})"
+    return f"{_scalar_type(value.dtype)}({number})"
+
+
+@cache
+def _scalar_type(d: np.dtype[Any]) -> str:
+    return f"np.{d}"
 
 
 def _dtype(d: np.dtype[Any]) -> str:
