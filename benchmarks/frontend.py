@@ -28,7 +28,7 @@ from fuseline.ir.program import Program, input_types, specialise
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 PAGE = Path(__file__).parents[1] / "docs" / "frontend.md"
-STAGES = ("read", "type", "print", "read back", "optimise", "explain", "NumPy text")
+STAGES = ("read", "type", "print", "read back", "optimise", "explain", "report", "JSON", "NumPy text")
 
 
 def chain(x: Any) -> Any:
@@ -74,10 +74,12 @@ def measure(make: Callable[[], Program], repeats: int) -> tuple[int, dict[str, f
         text = timed("print", lambda g=graph: print_graph(g))
         timed("read back", lambda t=text: parse_graph(t))
         optimised = timed("optimise", lambda g=graph: fuseline.optimize(g))
-        timed("explain", lambda p=program: fuseline.explain(p, shape=(1024,), dtype="f32").to_dict())
+        explained = timed("explain", lambda p=program: fuseline.explain(p, shape=(1024,), dtype="f32"))
+        timed("report", lambda e=explained: str(e))
+        timed("JSON", lambda e=explained: e.to_dict())
         timed("NumPy text", lambda g=optimised: emit_numpy(g, "program", planned=False))
         count = len(graph.nodes)
-        del program, graph, text, optimised
+        del program, graph, text, optimised, explained
     return count, {stage: statistics.median(values) for stage, values in samples.items()}
 
 
@@ -114,8 +116,9 @@ def page(text: str) -> str:
     return f"""# Large programs
 
 Processor seconds that large programs take, a stage each: reading the formula (or tracing the function), giving every
-instruction its type, printing the text form and reading it back, the passes, the whole explanation (which types and
-optimises again), and the NumPy text. Medians on {machine}.
+instruction its type, printing the text form and reading it back, the passes, the explanation (which types and optimises
+again), its report for a terminal (the first and the last rows of each table) and its JSON (all of them), and the NumPy
+text. Medians on {machine}.
 
 {text}
 

@@ -7,7 +7,6 @@ offsets in the arena. Inputs are never written, outputs never lie in the arena.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 
 from ...plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
@@ -70,8 +69,8 @@ class _Planning:
 
     def _operation(self, step: Step) -> Operation:
         in_place = step.writes is Writes.ELEMENTWISE and self._can_be_placed(step)
-        repeated = Counter(step.operands)
-        uses = tuple(Use(self.number[name], in_place, in_place and self._same(name, step)) for name in repeated)
+        operands = dict.fromkeys(step.operands)
+        uses = tuple([Use(self.number[name], in_place, in_place and self._same(name, step)) for name in operands])
         return Operation(step.target, (self.number[step.target],), uses)
 
     def _same(self, operand: str, step: Step) -> bool:

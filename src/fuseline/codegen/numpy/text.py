@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.garbage import collection_paused
 from ...ir.graph import Graph
 from ...ir.node import Node
 from . import functions
@@ -17,7 +18,11 @@ from .steps import RESERVED, Name, NumpyProgram, Step, build_steps
 
 def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order: tuple[Node, ...] | None = None) -> str:
     """A self-contained module with the function ``name``; with ``planned`` its calls share buffers through ``out=``."""
-    program = build_steps(graph, planned, order)
+    with collection_paused():
+        return _module(build_steps(graph, planned, order), name)
+
+
+def _module(program: NumpyProgram, name: str) -> str:
     own = _own_functions(program)
     needs_math = any(f in ("erf", "erfc", "part") for f in own)
     imports = ["import math"] * needs_math + ["import numpy as np"]
