@@ -76,14 +76,23 @@ def test_float64_reaches_sixteen_bits_with_one_rounding() -> None:
 
 
 @pytest.mark.parametrize("bits, expected", [
-    (0x7F800001, 0x7FC0), (0x7FC00000, 0x7FC0), (0x3E89CCD5, 0x3E8A), (0x7F7FFFFF, 0x7F80), (0x80000000, 0x8000),
-    (0x00000001, 0x0000), (0xFFFFFFFF, 0xFFFF), (0x3F808000, 0x3F80), (0x3F818000, 0x3F82),
+    (0x3E89CCD5, 0x3E8A), (0x7F7FFFFF, 0x7F80), (0x80000000, 0x8000), (0xFF7F8000, 0xFF80), (0x7F800000, 0x7F80),
+    (0x00000001, 0x0000), (0x00008001, 0x0001), (0x3F808000, 0x3F80), (0x3F818000, 0x3F82), (0xFF800000, 0xFF80),
 ])  # fmt: skip
-def test_bfloat16_rounds_to_nearest_even_and_keeps_nan(bits: int, expected: int) -> None:
+def test_bfloat16_rounds_to_nearest_even(bits: int, expected: int) -> None:
     (x,) = operands(F32)
     single = np.array([bits], np.uint32).view(np.float32)
     (found,) = iterate.run(loop_of(graph_of([x], [x.cast(BF16)])), [single], [None])
     assert found.view(np.uint16)[0] == expected
+
+
+def test_every_nan_becomes_a_bfloat16_nan() -> None:
+    (x,) = operands(F32)
+    bits = [s | 0x7F800000 | p for s in (0, 1 << 31) for p in (1, 0x40, 0x7FFF, 0x8000, 0x3F8000, 0x400000, 0x7FFFFF)]
+    (found,) = iterate.run(
+        loop_of(graph_of([x], [x.cast(BF16)])), [np.array(bits, np.uint32).view(np.float32)], [None]
+    )
+    assert np.isnan(found.astype(np.float32)).all()
 
 
 def test_float_to_integer_is_the_same_everywhere_also_out_of_range() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from arrays import same_bits
-from fuseline.api.kernel import compile
+from fuseline.api.kernel import compile, fuse
 from fuseline.errors import ShapeError, TypeRuleError
 from fuseline.runtime import host, jit
 
@@ -224,6 +224,18 @@ def test_a_kernel_is_pickled_as_its_program(affine: Any, tmp_path: Path) -> None
     assert float(done.stdout) == 10
 
 
+@fuse
+def documented(x: Any) -> Any:
+    """Twice the operand, and one more."""
+    return x * 2 + 1
+
+
+def test_the_documentation_of_a_fused_function_survives_pickling() -> None:
+    again = pickle.loads(pickle.dumps(documented))  # noqa: S301 - our own bytes
+    assert again.__doc__ == documented.__doc__ == "Twice the operand, and one more."
+    assert again(1.0) == 3
+
+
 # ── bad days ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -265,7 +277,7 @@ def test_a_thousand_kernels_alive_at_once_all_answer() -> None:
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import numpy as np
-from fuseline.api.kernel import compile
+from fuseline.api.kernel import compile, fuse
 from numpy.lib.stride_tricks import as_strided
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell starts with it ignored
 what = sys.argv[1]
@@ -311,7 +323,7 @@ def test_ctrl_c_during_a_call_and_during_a_compilation_is_an_ordinary_interrupt(
 def test_a_plainer_processor_gives_the_same_bits(tmp_path: Path) -> None:
     code = """
 import sys, numpy as np
-from fuseline.api.kernel import compile
+from fuseline.api.kernel import compile, fuse
 x = np.random.default_rng(0).standard_normal(3000).astype(np.float32) * 8
 k = compile("out = fma(x, x, 0.1) * floor(x) / (x*x + 1) + where(x > 0, maximum(x, 0.25), sqrt(-x))")
 y = k(x)

@@ -1,7 +1,8 @@
 """Random programs on random layouts: compiled code gives the interpreter's bits, always.
 
-Programs are compiled several to a kernel, since compiling is what takes the time. The long suite tries 100,000, or as
-many as FUSELINE_FUZZ_PROGRAMS says; a million take some hours.
+Compiling takes the time, so programs are compiled several to a kernel, most of them without the long functions, and
+each kernel is run on many layouts of its operands. The long suite makes 1,000,000 runs of a program on a layout, or as
+many as FUSELINE_FUZZ_RUNS says, of a sixteenth as many distinct programs: about half an hour.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ from fuseline.ir.graph import Graph, topological
 from fuseline.ir.interpret import interpret
 from fuseline.ir.node import Node, make
 from fuseline.mathlib.expand import expand
+from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
 from fuseline.runtime import host, iterate, threads
 from kernels import loop_of
-from programs import RandomProgram, random_program
+from programs import ELEMENTWISE, RandomProgram, random_program
 
 Array = NDArray[Any]
 SHAPES = ((), (1,), (7,), (70,), (3, 5), (2, 3, 4), (40, 2), (2, 40), (0, 3))
-PROGRAMS_A_KERNEL = 8
+PROGRAMS_A_KERNEL, PROGRAMS_A_SHORT_KERNEL = 8, 32
+"""With any operation; with those alone that need few instructions each."""
+LAYOUTS_A_KERNEL = 16
+SHORT = tuple(name for name in ELEMENTWISE if OPERATIONS[name].exactness != "measured")
 
 
 def view_of(a: Array, random: Random) -> Array:
@@ -62,39 +67,49 @@ def merged(graphs: Iterable[Graph]) -> Graph:
     return Graph(inputs, outputs)
 
 
-def check(programs: list[RandomProgram], shape: tuple[int, ...], random: Random, chosen: LlvmTarget | None) -> None:
+def check(
+    programs: list[RandomProgram], shape: tuple[int, ...], random: Random, chosen: LlvmTarget | None, layouts: int
+) -> None:
     expanded = [expand(optimize(p.shapeless_graph)) for p in programs]
-    arrays = [
-        view_of(a, random)
-        for p, g in zip(programs, expanded, strict=True)
-        for a in (p.arrays[n] for n in g.input_names)
-    ]
+    plain = [a for p, g in zip(programs, expanded, strict=True) for a in (p.arrays[n] for n in g.input_names)]
     graph = merged(expanded)
     expected = [v for p, g in zip(programs, expanded, strict=True) for v in interpret(g, p.arrays).values()]
-    places = [
-        view_of(np.zeros(shape, n.dtype.numpy), random) if random.random() < 0.3 else None for n in graph.output_nodes
-    ]
-    full = np.broadcast_shapes(shape, *(a.shape for a in arrays))
-    places = [None if p is not None and p.shape != full else p for p in places]
-    with threads.limit(random.choice((1, 2, 3))):
-        found = iterate.run(loop_of(graph, chosen), arrays, places)
-    for position, (value, result) in enumerate(zip(expected, found, strict=True)):
-        wanted = np.broadcast_to(value, result.shape)
-        if not same_bits(wanted, result):
-            owner = [p for p, g in zip(programs, expanded, strict=True) for _ in g.outputs][position]
-            pytest.fail(f"{owner!r}\n{[a.dtype for a in owner.arrays.values()]}\n{first_difference(wanted, result)}")
+    full = np.broadcast_shapes(shape, *(a.shape for a in plain))
+    loop = loop_of(graph, chosen)
+    for _ in range(layouts):
+        arrays = [view_of(a, random) for a in plain]
+        places = [
+            view_of(np.zeros(shape, n.dtype.numpy), random) if random.random() < 0.3 and full == shape else None
+            for n in graph.output_nodes
+        ]
+        with threads.limit(random.choice((1, 2, 3))):
+            found = iterate.run(loop, arrays, places)
+        for position, (value, result) in enumerate(zip(expected, found, strict=True)):
+            wanted = np.broadcast_to(value, result.shape)
+            if not same_bits(wanted, result):
+                owner = [p for p, g in zip(programs, expanded, strict=True) for _ in g.outputs][position]
+                dtypes = [a.dtype for a in owner.arrays.values()]
+                pytest.fail(f"{owner!r}\n{dtypes}\n{first_difference(wanted, result)}")
 
 
-def check_many(count: int, seed: str, targets: list[LlvmTarget | None]) -> None:
-    for batch in range(-(-count // PROGRAMS_A_KERNEL)):
+def check_many(count: int, seed: str, targets: list[LlvmTarget | None], layouts: int = 1) -> int:
+    """Check at least ``count`` programs, each on several layouts; how many runs of a program that were."""
+    made = batch = 0
+    while made < count:
         random = Random(f"{seed}:{batch}")
+        batch += 1
         shape = random.choice(SHAPES)
-        programs = [random_program(random, shape=shape) for _ in range(PROGRAMS_A_KERNEL)]
-        check(programs, shape, random, random.choice(targets))
+        short = batch % 4 != 1
+        operations = SHORT if short else ELEMENTWISE
+        some = PROGRAMS_A_SHORT_KERNEL if short else PROGRAMS_A_KERNEL
+        programs = [random_program(random, shape=shape, operations=operations) for _ in range(min(some, count - made))]
+        check(programs, shape, random, random.choice(targets), layouts)
+        made += len(programs)
+    return made * layouts
 
 
 def test_random_programs_give_the_interpreters_bits() -> None:
-    check_many(64, "everyday", [None])
+    check_many(64, "everyday", [None], 3)
 
 
 def test_random_programs_give_the_interpreters_bits_on_the_plainest_processor() -> None:
@@ -104,5 +119,7 @@ def test_random_programs_give_the_interpreters_bits_on_the_plainest_processor() 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(10))
 def test_very_many_random_programs_give_the_interpreters_bits(part: int) -> None:
-    count = int(os.environ.get("FUSELINE_FUZZ_PROGRAMS", "100000"))
-    check_many(count // 10, f"long {part}", [None, None, *map(target, host.target_names())])
+    runs = int(os.environ.get("FUSELINE_FUZZ_RUNS", "1000000"))
+    programs = -(-runs // (10 * LAYOUTS_A_KERNEL))
+    targets = [None, None, *map(target, host.target_names())]
+    assert check_many(programs, f"long {part}", targets, LAYOUTS_A_KERNEL) * 10 >= runs

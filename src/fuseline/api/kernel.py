@@ -123,7 +123,7 @@ class Kernel(ElementwiseKernel):
         return f"<fuseline kernel {self.__doc__ if self.__doc__ else self.name}>"
 
     def __reduce__(self) -> Any:
-        return kernel_of, (self.program, self.name)
+        return kernel_of, (self.program, self.name), {"__doc__": self.__doc__}
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
         """As the base class, unless a function is being traced or the other library knows no several outputs."""

@@ -150,11 +150,10 @@ class _Legalizer:
 
 
 def float32_to_bfloat16_bits(x: Expr) -> Expr:
-    """To nearest, ties to even; subnormals kept; a NaN stays a quiet NaN with its sign."""
+    """To nearest, ties to even; subnormals kept; a NaN stays one, of all ones, which costs least to write."""
     bits = x.bitcast(U32)
     last = (bits >> 16) & 1
-    rounded = (bits + 0x7FFF + last) >> 16
-    return where(x != x, (bits >> 16) | 0x40, rounded).cast(U16)
+    return (where(x != x, 0xFFFFFFFF, bits + 0x7FFF + last) >> 16).cast(U16)
 
 
 def float16_bits_to_float32(h: Expr) -> Expr:

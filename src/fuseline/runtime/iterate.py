@@ -167,7 +167,7 @@ def _pace(loop: Loop) -> int:
 
 
 def _exceeds_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
-    return sum(o.itemsize for o in outputs) * launch.items > host.last_level_cache_bytes()
+    return sum(o.itemsize for o in outputs) * launch.items >= host.last_level_cache_bytes()
 
 
 def _start(loop: Loop, launch: _Launch, starts: list[int], streaming: bool) -> None:

@@ -19,9 +19,12 @@ from .target import LlvmTarget
 
 SYMBOL = "body"
 LANES_SYMBOL = "lanes"
-_REGISTERS_A_VALUE = 2
-"""Vectors are this many registers wide: independent chains hide each other's latency. 64-bit values take twice as many:
-their functions are longer chains, and gain more from it than they lose by spills."""
+_REGISTERS_A_VALUE, _REGISTERS_A_VALUE_IF_SHORT = 2, 4
+"""Vectors are this many registers wide: independent chains hide each other's latency, and a pass of the loop costs some
+instructions of its own. 64-bit values take twice as many: their functions are longer chains, and gain more from it than
+they lose by spills."""
+_SHORT_BODY = 64
+"""Instructions of a body on operands of at most 32 bits whose values mostly stay in registers though each takes 4."""
 _SMALLEST_STREAMED_BYTES = 16
 
 
@@ -58,8 +61,11 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
 
 def _lanes(graph: Graph, target: LlvmTarget) -> int:
     """As many elements of the widest computed type as fit the registers that a value takes."""
-    widest = max((n.dtype.bits for n in (*graph.inputs, *graph.nodes, *graph.output_nodes)), default=32)
-    return target.vector_bytes * 8 * _REGISTERS_A_VALUE // min(widest, 32)
+    widest_operand = max((n.dtype.bits for n in (*graph.inputs, *graph.output_nodes)), default=32)
+    widest = max([widest_operand, *(n.dtype.bits for n in graph.nodes)])
+    is_short = len(graph.nodes) <= _SHORT_BODY and widest_operand <= 32
+    registers = _REGISTERS_A_VALUE_IF_SHORT if is_short else _REGISTERS_A_VALUE
+    return target.vector_bytes * 8 * registers // min(widest, 32)
 
 
 def storage_type(d: DType) -> str:
