@@ -45,6 +45,35 @@ class Constant:
     bits: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """A function f with f(0) = 0 and slope near one, by a polynomial for each cell between ``edges``.
+
+    In cell i, f(x) is about head[i] + t*p_i(t) with t = x - node[i]; in the first, where node and head are 0, it is
+    t + t*p_0(t). Each other node is a float near the one that is asked for at which f is almost a float, the head.
+    """
+
+    name: str
+    doc: str
+    function: Function
+    edges: tuple[str, ...]
+    nodes: tuple[str, ...]
+    degree: int
+    bits: int
+
+    def fit(self, cell: int, node: Real) -> Fit:
+        """The polynomial of one cell, under the weight that makes errors relative to f."""
+        f, low, high = self.function, mp.mpf(self.edges[cell]) - node, mp.mpf(self.edges[cell + 1]) - node
+        head = f(node)
+
+        def slope(t: Real) -> Real:
+            return (f(node + t) - head) / t - (cell == 0)
+
+        doc = f"(f(node + t) - f(node))/t, node {mp.nstr(node, 6)}," if cell else "(f(t) - t)/t"
+        return Fit(f"{self.name}[{cell}]", doc, slope, lambda t: t / f(node + t), "t/function",
+                   (low, high), self.degree, self.bits)  # fmt: skip
+
+
 ERFC_CENTER = "3.8798828125"
 """Chosen among its neighbours because the function there, the constant coefficient, is almost a float64."""
 
@@ -77,11 +106,6 @@ def series(z: Real) -> Real:
 def scaled_tail(t: Real) -> Real:
     """exp(y*y)*erfc(y) at y = 1 + t."""
     return mp.exp((1 + t) ** 2) * mp.erfc(1 + t)
-
-
-def root(t: Real) -> Real:
-    """sqrt(erfc(1 + t))."""
-    return mp.sqrt(mp.erfc(t + 1))
 
 
 def scaled_complement(center: Real, scaled: int) -> Function:
@@ -151,8 +175,7 @@ def hyperbolic_fits() -> list[Fit]:
     odd_weight = in_square(lambda x: x**3 / mp.sinh(x))
     return [
         Fit("SINH_F64", "(sinh(x) - x)/x**3 in u = x*x", odd, odd_weight, "x**3/sinh(x)", (0, "1.0001"), 7, 53),
-        *(Fit(f"TANH_{s}", "(tanh(x) - x)/x**3 in u = x*x", g, w, "x**3/tanh(x)", (0, "1.0001"), degree, bits)
-        for s, degree, bits in (("F32", 7, 24), ("F64", 16, 53))),
+        Fit("TANH_F64", "(tanh(x) - x)/x**3 in u = x*x", g, w, "x**3/tanh(x)", (0, "1.0001"), 16, 53),
     ]  # fmt: skip
 
 
@@ -160,10 +183,7 @@ def error_function_fits() -> list[Fit]:
     """erf near zero, and its complement beyond one."""
     near = in_square(lambda x: mp.erf(x) / x - 1)
     weight = in_square(lambda x: x / mp.erf(x))
-    rows = [
-        Fit(f"ERF_{s}", "erf(x)/x - 1 in u = x*x", near, weight, "x/erf(x)", (0, "1.0"), degree, bits)
-        for s, degree, bits in (("F32", 7, 24), ("F64", 15, 53))
-    ]
+    rows = [Fit("ERF_F64", "erf(x)/x - 1 in u = x*x", near, weight, "x/erf(x)", (0, "1.0"), 15, 53)]
     for suffix, start, scaled, center, high, degree in (
         ("WIDE", 0, 0, 3, "10.35", 11),
         ("F64", "0.25", 1, ERFC_CENTER, "27.3", 22),
@@ -178,10 +198,6 @@ def error_function_fits() -> list[Fit]:
     rows.append(
         Fit("ERF_TAIL_F64", "exp(y*y)*erfc(y) in t = y - 1", scaled_tail, lambda t: mp.exp(-((1 + t) ** 2)),
             "exp(-y*y)", ("-1e-9", "5"), 21, 53, singular_at_zero=False)
-    )  # fmt: skip
-    rows.append(
-        Fit("ERF_TAIL_F32", "sqrt(erfc(x)) in t = x - 1", root, lambda t: 2 * root(t), "2*sqrt(erfc(x))",
-            ("-1e-4", "2.9255"), 11, 24, singular_at_zero=False)
     )  # fmt: skip
     return rows
 
@@ -214,6 +230,17 @@ def trigonometric_fits() -> list[Fit]:
     return rows
 
 
+def piecewise_fits() -> list[Pieces]:
+    """tanh on cells that double, erf on cells of equal width after the first; edges follow from their indices."""
+    return [
+        Pieces("TANH_F32", "f(t) = tanh(t)", mp.tanh, ("0", "0.61337", "1.8401", "4.2935", "9.2001"),
+               ("0", "1.22", "3.32", "8.318"), 9, 24),
+        Pieces("ERF_F32", "f(t) = erf(t)", mp.erf, ("0", "0.6797", "1.7672", "2.8547", "3.9401"),
+               ("0", "1.2235", "2.311", "3.397"), 7, 24),
+    ]  # fmt: skip
+
+
+PIECES = piecewise_fits()
 FITS = [*exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *error_function_fits(), *trigonometric_fits()]
 
 CONSTANTS = [

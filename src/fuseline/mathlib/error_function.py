@@ -7,12 +7,15 @@ import math
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
 from .exponential import exp_of_sum, exp_wide
-from .formats import DOUBLE, SINGLE, WIDE, at_least, at_most, polynomial, two_product, with_sign_of
+from .formats import DOUBLE, WIDE, at_least, at_most, polynomial, two_product, with_sign_of
+from .pieces import odd_by_pieces
 
 
 def erf(x: Expr) -> Expr:
     """The error function."""
-    return _erf_single(x) if x.dtype is F32 else _erf_double(x)
+    if x.dtype is F32:
+        return odd_by_pieces(x, "ERF", 3.94, scale=4.0 / 1.0875, offset=1.5 * 2.0**23 + 1.0, place=2, first=0)
+    return _erf_double(x)
 
 
 def erfc(x: Expr) -> Expr:
@@ -71,14 +74,4 @@ def _erf_double(x: Expr) -> Expr:
     y = at_most(a, 6.0)
     square, square_rest = two_product(y, y)
     large = 1.0 - exp_of_sum(-square, -square_rest, polynomial(y - 1.0, DOUBLE.table("ERF_TAIL")))
-    return with_sign_of(where(a > 1.0, large, small), x)
-
-
-def _erf_single(x: Expr) -> Expr:
-    """x + x*p(x*x) below 1; 1 - q(x)**2 above: the root of erfc falls more slowly, and squaring forgives its errors."""
-    f = SINGLE
-    a = abs(x)
-    small = fma(a, polynomial(x * x, f.table("ERF")), a)
-    root = polynomial(at_most(a, 3.925) - 1.0, f.table("ERF_TAIL"))
-    large = fma(-root, root, 1.0)
     return with_sign_of(where(a > 1.0, large, small), x)

@@ -101,7 +101,7 @@ def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return p, fma(a, b, -p)
 
 
-def polynomial(x: Expr, coefficients: Sequence[float], *, small: bool = True, cuts: int | None = None) -> Expr:
+def polynomial(x: Expr, coefficients: Sequence[float | Expr], *, small: bool = True, cuts: int | None = None) -> Expr:
     """The polynomial by fused multiply-adds, constant term first.
 
     Horner's scheme where it is short. A long one waits for each step, and a loop body that waits fills the processor's
@@ -116,7 +116,7 @@ def polynomial(x: Expr, coefficients: Sequence[float], *, small: bool = True, cu
     return _in_pieces(x, coefficients, cuts)
 
 
-def _in_pieces(x: Expr, coefficients: Sequence[float], cuts: int) -> Expr:
+def _in_pieces(x: Expr, coefficients: Sequence[float | Expr], cuts: int) -> Expr:
     """Horner's scheme on pieces of 2**cuts terms."""
     terms: list[Expr | float] = list(coefficients)
     step = x

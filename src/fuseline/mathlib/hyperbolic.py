@@ -6,45 +6,28 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
-from .exponential import LOG2_E, exp_in_two_parts, exp_wide, expm1_wide
+from .exponential import exp_in_two_parts, exp_wide, expm1_wide
 from .formats import (
     DOUBLE,
-    SINGLE,
     at_most,
     fast_two_sum,
-    format_of,
     polynomial,
-    power_of_two,
-    round_to_integer,
     two_product,
     two_sum,
     with_sign_of,
 )
 from .logarithm import log1p_finite, log1p_wide
+from .pieces import odd_by_pieces
 
 
 def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent: a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above."""
-    f = format_of(x)
+    """Hyperbolic tangent: in float64 a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above."""
+    if x.dtype is F32:
+        return odd_by_pieces(x, "TANH", 9.2, scale=1.6304, offset=1.0, place=23, first=3)
     a = abs(x)
     u = x * x
-    small = fma(a * u, polynomial(u, f.table("TANH")), a)
-    large = _tanh_of_large_single(a) if f is SINGLE else _tanh_of_large_double(a)
-    return with_sign_of(where(a > 1.0, large, small), x)
-
-
-def _tanh_of_large_single(a: Expr) -> Expr:
-    """exp(2a) + 1 as (2**n + 1) + 2**n * expm1(r), whose first term is exact, so that it is rounded once."""
-    f = SINGLE
-    y = at_most(a, 10.0)
-    n, bits = round_to_integer(y, 2.0 * LOG2_E, f, low_bits=f.bias)
-    (half_log2,) = f.table("LN2_HALF")
-    r = fma(n, -half_log2, y)
-    # The polynomial of 2r, in r: each coefficient is scaled by a power of two, so that nothing else is rounded.
-    doubled = [c * 2.0 ** (k + 1) for k, c in enumerate((1.0, *f.table("EXP")))]
-    slope = polynomial(r, doubled)
-    scale = power_of_two(bits, f)
-    return 1.0 - 2.0 / fma(r * scale, slope, scale + 1.0)
+    small = fma(a * u, polynomial(u, DOUBLE.table("TANH")), a)
+    return with_sign_of(where(a > 1.0, _tanh_of_large_double(a), small), x)
 
 
 def _tanh_of_large_double(a: Expr) -> Expr:

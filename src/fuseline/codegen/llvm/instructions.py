@@ -22,6 +22,8 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     globals: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
+    byte_controls: dict[str, list[str]] = field(default_factory=dict)
+    """By index, how bytes are shuffled to look up in small tables."""
     block: str = "loop"
     """The label of the basic block that lines are appended to."""
 
@@ -201,9 +203,14 @@ def _bitcast_bool(w: Writer, node: Node, a: str) -> str:
 def _lookup(w: Writer, node: Node) -> str:
     table: tuple[int, ...] = node.attr("table")
     d = node.dtype
-    index = _index(w, node.args[0], len(table))
+    index = _index(w, node.args[0])
     if len(table) == 1:
         return splat(table[0], d)
+    if len(table) <= _SMALL_TABLE and d.bits == 32:
+        shuffle = _BYTE_SHUFFLES.get(w.target.permute)
+        if shuffle is None or w.lanes * 4 % shuffle[1]:
+            return _by_choices(w, index, table, d)
+        return _by_byte_shuffles(w, index, table, d, *shuffle)
     part = _PERMUTES.get((w.target.permute, d.bits))
     if part is not None and w.lanes % part.lanes == 0 and len(table) <= part.largest_table:
         bits = _by_permutes(w, index, table, part)
@@ -213,12 +220,28 @@ def _lookup(w: Writer, node: Node) -> str:
     return bits if kind == w.type(d) else w.assign(f"bitcast {kind} {bits} to {w.type(d)}")
 
 
-def _index(w: Writer, node: Node, entries: int) -> str:
-    """The index modulo the table's length, as 32-bit integers."""
+def _index(w: Writer, node: Node) -> str:
+    """The index as 32-bit integers; what is beyond the table's length is not cut off yet."""
     a, d = w.value(node), node.dtype
     if d.bits != 32:
         a = w.assign(f"{'trunc' if d.bits > 32 else 'zext'} {w.type(d)} {a} to <{w.lanes} x i32>")
-    return w.assign(f"and <{w.lanes} x i32> {a}, splat (i32 {entries - 1})")
+    return a
+
+
+def _within(w: Writer, index: str, entries: int) -> str:
+    """The index modulo the table's length."""
+    return w.assign(f"and <{w.lanes} x i32> {index}, splat (i32 {entries - 1})")
+
+
+def _by_choices(w: Writer, index: str, table: tuple[int, ...], d: DType) -> str:
+    """Look up in a table of two or four entries by choosing on the bits of the index."""
+    kind, chosen = w.type(d), [splat(entry, d) for entry in table]
+    for bit in range(len(table).bit_length() - 1):
+        picked = w.assign(f"and <{w.lanes} x i32> {index}, splat (i32 {1 << bit})")
+        high = w.assign(f"icmp ne <{w.lanes} x i32> {picked}, zeroinitializer")
+        pairs = zip(chosen[::2], chosen[1::2], strict=True)
+        chosen = [w.assign(f"select <{w.lanes} x i1> {high}, {kind} {b}, {kind} {a}") for a, b in pairs]
+    return chosen[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +262,56 @@ _PERMUTES = {
 }
 
 
+_SMALL_TABLE = 4
+_BYTE_SHUFFLES = {"avx2": ("llvm.x86.avx2.pshuf.b", 32), "avx512": ("llvm.x86.avx512.pshuf.b.512", 64)}
+"""Instructions that pick bytes within each 128 bits, and the bytes of a register. A table of four 32-bit entries needs
+no more, and on some processors they leave the multipliers alone, which permutations of 32-bit elements occupy."""
+
+
+def _by_byte_shuffles(
+    w: Writer, index: str, table: tuple[int, ...], d: DType, intrinsic: str, register_bytes: int
+) -> str:
+    """Look up in a table of up to 16 bytes, repeated in every 128 bits."""
+    repeated = (table * (_SMALL_TABLE // len(table))) * (register_bytes // 16)
+    register, words = f"<{register_bytes} x i8>", f"<{register_bytes // 4} x i32>"
+    entries = w.assign(f"bitcast {words} <{', '.join(f'i32 {entry}' for entry in repeated)}> to {register}")
+    pieces = []
+    for control in _byte_controls(w, index, register_bytes):
+        found = w.call(intrinsic, register, [(register, entries), (register, control)])
+        pieces.append(w.assign(f"bitcast {register} {found} to {words}"))
+    bits = _joined(w, pieces, register_bytes // 4, 32)
+    return bits if d.is_integer else w.assign(f"bitcast <{w.lanes} x i32> {bits} to {w.type(d)}")
+
+
+def _byte_controls(w: Writer, index: str, register_bytes: int) -> list[str]:
+    """The four byte indices of each element's entry, a register at a time; the same for all tables that are read."""
+    if index not in w.byte_controls:
+        elements, size = f"<{w.lanes} x i32>", 4 * w.lanes
+        first = w.assign(f"and {elements} {w.assign(f'shl {elements} {index}, splat (i32 2)')}, splat (i32 12)")
+        whole = w.assign(f"bitcast {elements} {first} to <{size} x i8>")
+        places = ", ".join(f"i32 {4 * (i // 4)}" for i in range(size))
+        alike = w.assign(f"shufflevector <{size} x i8> {whole}, <{size} x i8> poison, <{size} x i32> <{places}>")
+        offsets = ", ".join(f"i8 {i % 4}" for i in range(size))
+        control = w.assign(f"or <{size} x i8> {alike}, <{offsets}>")
+        kept = range(0, size, register_bytes)
+        w.byte_controls[index] = [
+            w.assign(
+                f"shufflevector <{size} x i8> {control}, <{size} x i8> poison, <{register_bytes} x i32> "
+                f"<{', '.join(f'i32 {start + i}' for i in range(register_bytes))}>"
+            )
+            for start in kept
+        ]
+    return w.byte_controls[index]
+
+
 def _by_permutes(w: Writer, index: str, table: tuple[int, ...], p: _Permute) -> str:
     """Look up in registers: each part of the table is permuted, and higher index bits choose among the results."""
     bits = 32 if p.element == "float" else 64
+    if p.lanes < len(table):
+        index = _within(w, index, len(table))
     if p.index == "i64":
         index = w.assign(f"zext <{w.lanes} x i32> {index} to <{w.lanes} x i64>")
-    padded = table + (0,) * (-len(table) % p.lanes)
+    padded = table * max(p.lanes // len(table), 1)
     parts = [padded[i : i + p.lanes] for i in range(0, len(padded), p.lanes)]
     pieces = []
     for start in range(0, w.lanes, p.lanes):
@@ -288,6 +355,7 @@ def _joined(w: Writer, pieces: list[str], lanes: int, bits: int) -> str:
 
 def _by_loads(w: Writer, index: str, table: tuple[int, ...], bits: int) -> str:
     """Look up element by element in memory."""
+    index = _within(w, index, len(table))
     name = f"@table{len(w.globals)}"
     entries = ", ".join(f"i{bits} {entry}" for entry in table)
     w.globals.append(f"{name} = private unnamed_addr constant [{len(table)} x i{bits}] [{entries}], align 64")
