@@ -89,9 +89,7 @@ def test_bfloat16_rounds_to_nearest_even(bits: int, expected: int) -> None:
 def test_every_nan_becomes_a_bfloat16_nan() -> None:
     (x,) = operands(F32)
     bits = [s | 0x7F800000 | p for s in (0, 1 << 31) for p in (1, 0x40, 0x7FFF, 0x8000, 0x3F8000, 0x400000, 0x7FFFFF)]
-    (found,) = iterate.run(
-        loop_of(graph_of([x], [x.cast(BF16)])), [np.array(bits, np.uint32).view(np.float32)], [None]
-    )
+    (found,) = iterate.run(loop_of(graph_of([x], [x.cast(BF16)])), [np.array(bits, np.uint32).view(np.float32)], [None])
     assert np.isnan(found.astype(np.float32)).all()
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from arrays import first_difference, random_array, same_bits
-from fuseline.codegen.llvm import body_text, target
+from fuseline.codegen.llvm import body_text, lockstep, target
 from fuseline.errors import UnknownNameError, UnsupportedError
-from fuseline.ir.build import call, fma, where
-from fuseline.ir.dtype import F32, F64
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, F64, DType
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
 from fuseline.runtime import elf, host, iterate, jit
@@ -48,6 +48,31 @@ def test_every_primitive_on_every_dtype_as_long_programs_are_compiled(monkeypatc
 def test_every_primitive_on_every_pair_of_dtypes(name: str) -> None:
     for seed, graph in enumerate(all_graphs(mixed=True)):
         assert_matches_the_interpreter(graph, name, seed)
+
+
+def horner(x: Expr, terms: int) -> Expr:
+    y = x * 0.3
+    for term in range(terms):
+        y = (y + 0.1 * term) * x
+    return y
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_a_long_chain_in_all_registers_at_once_keeps_its_bits(dtype: DType) -> None:
+    x, y = operands(dtype, dtype)
+    chains = [graph_of([x], [horner(x, 9)]), graph_of([x, y], [-(horner(x, 5) / y) * y])]
+    for graph in chains:
+        assert lockstep.is_chain(graph, graph.nodes)
+        for seed, name in enumerate(["native", *host.target_names()]):
+            assert_matches_the_interpreter(graph, name, seed)
+
+
+def test_only_chains_with_few_values_wait_for_all_registers() -> None:
+    x, y, z = operands(F32, F32, F32)
+    short = graph_of([x], [horner(x, 1)])
+    assert not lockstep.is_chain(short, short.nodes)
+    wide = graph_of([x, y, z], [horner(x, 5) + horner(y, 5) * horner(z, 5)])
+    assert not lockstep.is_chain(wide, wide.nodes)
 
 
 def polynomial_graph() -> Graph:

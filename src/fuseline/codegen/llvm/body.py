@@ -13,7 +13,7 @@ from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
 from ...ops import OPERATIONS
 from ..legalize import legalize
-from . import instructions, rare
+from . import instructions, lockstep, rare
 from .instructions import Writer
 from .target import LlvmTarget
 
@@ -46,15 +46,19 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
         if OPERATIONS[node.op].index_rule == "reduction":
             raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
     legal = legalize(graph, native_half=target.has_half_conversion)
+    order = rare.schedule(legal)
+    in_steps = lockstep.is_chain(legal, order)
     lanes = _lanes(legal, target)
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
         writer.values[node] = _load(writer, index, node.dtype)
-    for item in rare.schedule(legal):
+    for item in order:
         if isinstance(item, rare.RareWork):
             rare.write(writer, item)
-        else:
-            writer.values[item] = instructions.write(writer, item)
+            continue
+        writer.values[item] = instructions.write(writer, item)
+        if in_steps:
+            lockstep.step(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
     return BodyText(_function(writer, len(legal.inputs), results), lanes)
 

@@ -1,0 +1,74 @@
+"""Bodies that are one long chain, as a polynomial is: the registers of a vector advance through it together.
+
+LLVM orders instructions so that few values wait, which runs the chain of one register after that of another. Each step
+then waits for the one before it, and the queues of the processor are too short to find the next register's. Where few
+values are alive, all registers of a vector take a step before any takes the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.graph import Graph
+from ...ir.node import Node
+from .instructions import Writer
+
+_LONG_CHAIN = 8
+_FEW_VALUES = 3
+"""So that four registers of each leave some for constants where there are 16."""
+_STEPS = frozenset({"add", "sub", "mul", "div", "fma", "neg", "abs", "sqrt"})
+_REGISTER_CLASSES = {"x86_64": "x", "aarch64": "w"}
+
+
+def is_chain(graph: Graph, order: Sequence[object]) -> bool:
+    """Whether ``graph``'s instructions, in ``order``, are a long chain of float arithmetic with few values alive."""
+    nodes = [node for node in order if isinstance(node, Node)]
+    if len(nodes) < _LONG_CHAIN or len(nodes) != len(order):
+        return False
+    dtype = nodes[0].dtype
+    if any(n.op not in _STEPS or n.dtype is not dtype for n in nodes) or not dtype.is_float:
+        return False
+    return _depth(nodes) >= _LONG_CHAIN and _most_alive(graph, nodes) <= _FEW_VALUES
+
+
+def _depth(nodes: Sequence[Node]) -> int:
+    depth: dict[Node, int] = {}
+    for node in nodes:
+        depth[node] = 1 + max((depth.get(a, 0) for a in node.args), default=0)
+    return max(depth.values())
+
+
+def _most_alive(graph: Graph, nodes: Sequence[Node]) -> int:
+    """Values that are alive together at most: inputs from the start, results until their last use."""
+    last_use = {a: i for i, node in enumerate(nodes) for a in node.args if a.op != "const"}
+    last_use |= dict.fromkeys(graph.output_nodes, len(nodes))
+    alive = most = len([n for n in graph.inputs if n in last_use])
+    for i, node in enumerate(nodes):
+        alive -= sum(last_use.get(a) == i for a in set(node.args))
+        alive += 1
+        most = max(most, alive)
+    return most
+
+
+def step(w: Writer, node: Node) -> None:
+    """Make every register of ``node``'s value wait for all of them, by an instruction that the processor never sees."""
+    element, value = w.element_type(node.dtype), w.values[node]
+    lanes = w.target.vector_bytes * 8 // node.dtype.bits
+    register, whole = f"<{lanes} x {element}>", w.type(node.dtype)
+    pieces = []
+    for start in range(0, w.lanes, lanes):
+        picked = ", ".join(f"i32 {start + i}" for i in range(lanes))
+        pieces.append(w.assign(f"shufflevector {whole} {value}, {whole} poison, <{lanes} x i32> <{picked}>"))
+    kind = _REGISTER_CLASSES[w.target.architecture]
+    constraints = ",".join([f"={kind}"] * len(pieces) + [str(i) for i in range(len(pieces))])
+    results = "{ " + ", ".join([register] * len(pieces)) + " }"
+    given = ", ".join(f"{register} {p}" for p in pieces)
+    together = w.assign(f'call {results} asm "", "{constraints}"({given})')
+    pieces = [w.assign(f"extractvalue {results} {together}, {i}") for i in range(len(pieces))]
+    while len(pieces) > 1:
+        order = ", ".join(f"i32 {i}" for i in range(2 * lanes))
+        kind = f"<{lanes} x {element}>"
+        pairs = zip(pieces[::2], pieces[1::2], strict=True)
+        pieces = [w.assign(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>") for a, b in pairs]
+        lanes *= 2
+    w.values[node] = pieces[0]
