@@ -20,10 +20,13 @@ from fuseline.errors import InfeasibleError, PlanError
 from fuseline.plan.arena import engine, exact, generate, kernel, large, lean, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
+from fuseline.plan.arena.dive import Dive
 from fuseline.plan.arena.engine import Walk
+from fuseline.plan.arena.findings import Ground
 from fuseline.plan.arena.instance_csv import parse_csv
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.sections import Sections, cut
+from fuseline.plan.arena.stacking import least_stack
 from fuseline.plan.arena.types import Buffer, Gap, Instance
 from fuseline.plan.arena.windows import WindowSearch
 
@@ -148,13 +151,66 @@ def test_where_the_live_sum_is_out_of_reach_the_raised_bound_is_the_optimum_of_b
         if result.peak_bytes > live_sum(instance.buffers):
             found += 1
             assert result.optimal
-            assert "refuted" in result.bound.derivation
-            with pytest.raises(InfeasibleError, match=r"infeasible: .* refuted .* the capacity is"):
+            assert {r.ground for r in result.bound.reasons} & {Ground.REFUTED, Ground.STACK, Ground.ALIGNED_SUM}
+            with pytest.raises(InfeasibleError, match=r"infeasible: .* the capacity is"):
                 plan_instance(instance, capacity_bytes=result.peak_bytes - 1)
             assert result.peak_bytes == least_peak(instance)
             if found == 12:
                 return
     raise AssertionError("no such instance was drawn")
+
+
+def test_the_walk_refutes_what_no_stack_and_no_sum_refutes() -> None:
+    """Four at a time fill the arena, but the fifth's lifetime would have to bend."""
+    lifetimes = [(3, 8, 2), (4, 8, 3), (1, 6, 1), (7, 11, 1), (1, 4, 3), (7, 9, 2), (6, 7, 2), (0, 3, 3), (2, 5, 1)]
+    rng = random.Random(2)
+    while True:
+        instance = Instance(tuple(Buffer(str(i), *row) for i, row in enumerate(lifetimes)))
+        result = plan_instance(instance, time_limit_s=10)
+        if result.bound.reasons[-1].ground is Ground.REFUTED:
+            break
+        lifetimes = [(a, a + rng.randint(1, 5), rng.randint(1, 3)) for a in (rng.randrange(8) for _ in range(9))]
+    assert result.optimal
+    assert result.peak_bytes == least_peak(instance) > live_sum(instance.buffers)
+    with pytest.raises(InfeasibleError, match=r"infeasible: .* refuted .* the capacity is"):
+        plan_instance(instance, capacity_bytes=result.peak_bytes - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from((1, 2, 3, 4, 8))), max_size=6), st.integers(1, 400))
+def test_a_stack_is_never_lower_than_its_bound(buffers: list[tuple[int, int]], max_sets: int) -> None:
+    def height(order: tuple[tuple[int, int], ...]) -> int:
+        top = 0
+        for size, alignment in order:
+            top = -(-top // alignment) * alignment + size
+        return top
+
+    least = min(map(height, permutations(buffers)))
+    assert least_stack(buffers, 1_000) == least
+    assert sum(size for size, _ in buffers) <= least_stack(buffers, max_sets) <= least
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(most=6, alignments=(4,), sizes=9))
+def test_what_alignments_waste_counts_but_for_the_topmost_buffer(instance: Instance) -> None:
+    """One alignment for all: sizes that are not its multiples must not keep the least arena from being proven."""
+    result = plan_instance(instance, time_limit_s=5)
+    assert result.optimal
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+    assert result.peak_bytes == least_peak(instance)
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances(most=16, alignments=(1, 2, 4, 3)), st.integers(0, 8))
+def test_a_short_search_finds_valid_arenas_within_its_capacity_only(instance: Instance, more: int) -> None:
+    sections = cut(instance)
+    capacity = max(sections.least, default=0) + more
+    order = sorted(range(sections.buffer_count), key=lambda i: -sections.size[i])
+    offsets = Dive(sections, portfolio.conflicts_of(sections), capacity).search(order)
+    if offsets is not None:
+        placement = sections.placement(offsets)
+        assert placement.peak_bytes <= capacity * sections.unit_bytes
+        assert valid(instance, placement.offsets, placement.peak_bytes)
 
 
 class ArrayWalk(Walk):
@@ -259,7 +315,10 @@ def test_many_buffers_with_gaps_and_fixed_offsets_need_no_table_of_conflicts(dat
         buffers.append(Buffer(str(i), lower, lower + 5, size, alignment, gaps=gaps))
     instance = Instance(tuple(buffers))
     sections = cut(instance)
-    answers = [*lean.lean_answers(sections, lambda: False), *portfolio.first_answers(sections)]
+    answers = [
+        *lean.lean_answers(sections, lambda: False),
+        *portfolio.first_answers(sections, lambda: max(sections.live)),
+    ]
     assert len(answers) >= 4
     for answer in answers:
         placement = sections.placement(answer.offsets)
@@ -323,11 +382,7 @@ def test_ctrl_c_gives_the_best_answer_so_far(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     monkeypatch.setattr(exact.ExactSearch, "run", interrupt)
-    rng = random.Random(8)
-    buffers = tuple(
-        Buffer(str(i), t, t + rng.randint(1, 9), rng.randint(1, 50)) for i in range(40) for t in [rng.randrange(20)]
-    )
-    instance = Instance(buffers)
+    instance = generate.packed(150, 4096)
     result = plan_instance(instance)
     assert result.stopped_because == "interrupted"
     assert valid(instance, result.placement.offsets, result.peak_bytes)
@@ -516,12 +571,12 @@ def test_valley_filling_is_valid_however_it_is_sliced() -> None:
 @given(instances(most=20, alignments=(1, 2, 4, 3)))
 def test_first_answers_are_valid_and_the_least_where_sizes_are_equal(instance: Instance) -> None:
     sections = cut(instance)
-    for answer in portfolio.first_answers(sections):
+    for answer in portfolio.first_answers(sections, lambda: max(sections.live)):
         placement = sections.placement(answer.offsets)
         assert valid(instance, placement.offsets, placement.peak_bytes)
     equal = Instance(tuple(Buffer(b.id, b.lower, b.upper, 6) for b in instance.buffers))
     sections = cut(equal)
-    assert portfolio.peak_of(sections, portfolio.reuse_whole(sections)) == max(sections.live)
+    assert sections.peak_of(portfolio.reuse_whole(sections)) == max(sections.live)
 
 
 @pytest.mark.parametrize("make", [generate.training_step, generate.random_trace, generate.packed])

@@ -12,7 +12,7 @@ import pytest
 import doubling
 from fuseline.plan.arena import engine, generate
 from fuseline.plan.arena.checker import check
-from fuseline.plan.arena.compiled import Building, Loops
+from fuseline.plan.arena.compiled import Building, Compiling, Loops
 from fuseline.plan.arena.planner import plan_instance
 
 pytest.importorskip("numba")
@@ -27,7 +27,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def loops() -> Loops:
-    return Loops(doubling, ("double",), "raise SystemExit('not run')")
+    return Loops((doubling,), ("double",), "raise SystemExit('not run')")
 
 
 def compile_now(found: Loops) -> None:
@@ -111,13 +111,33 @@ def test_a_short_time_limit_never_starts_the_compiler(kept: Path, monkeypatch: p
 
 
 def test_a_compiler_that_fails_leaves_plain_python(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Loops(engine.kernel, ("propagate", "walk"), "raise SystemExit(1)")
+    broken = Loops((engine.kernel,), ("propagate", "walk"), "raise SystemExit(1)")
     monkeypatch.setattr("fuseline.plan.arena.planner.KERNEL", broken)
     monkeypatch.setattr(Building, "_begun", {})
     instance = generate.packed(150, 4096)
     result = plan_instance(instance, time_limit_s=9)
     assert not check(instance, result.placement.offsets, result.peak_bytes)
     assert result.method
+
+
+def test_a_failed_compilation_says_why_and_is_not_begun_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+
+    def fail() -> None:
+        raise ValueError("no such processor")
+
+    found = loops()
+    assert not found.failed_lately
+    with pytest.raises(ValueError, match="no such processor"):
+        found.compile_and_seal(fail)
+    assert found.failed_lately
+    assert not found.ready()
+    (note,) = (kept / "planner").iterdir()
+    assert "no such processor" in note.read_text()
+    monkeypatch.setattr(Building, "of", lambda _: pytest.fail("begun again"))
+    assert not Compiling(True, lambda: 60.0, lambda: None).may_use(loops())
+    compile_now(loops())
+    assert not loops().failed_lately
 
 
 @pytest.mark.long

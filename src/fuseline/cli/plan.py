@@ -224,7 +224,7 @@ class _Progress:
         line = text(
             "planner.progress",
             self._language,
-            stage=now.stage,
+            stage=text(f"planner.stage.{now.stage.replace(' ', '_')}", self._language),
             peak=f"{now.peak_bytes:,}",
             bound=f"{now.lower_bound_bytes:,}",
             gap=format_percent(now.peak_bytes / max(1, now.lower_bound_bytes) - 1, 2),

@@ -10,13 +10,13 @@ from typing import Any
 
 from fuseline.plan.arena.arguments import require_time_limit_s
 from fuseline.plan.arena.bounds import live_bound, require_capacity
+from fuseline.plan.arena.findings import Bound, Ground, Reason
 from fuseline.plan.arena.planner import Progress, plan_instance
 from fuseline.plan.arena.sections import cut
-from fuseline.plan.arena.types import Bound, Instance, PlanResult
+from fuseline.plan.arena.types import Instance, PlanResult
 from fuseline.plan.inplace import Origin, Overwrite, StorageGraph
 from fuseline.plan.schedule.planner import Schedule, order_for_least_memory
 from fuseline.plan.schedule.problem import ScheduleProblem, footprint_bound, peak_of
-from fuseline.units import format_bytes
 
 THIS_ORDER = "this order"
 VALID_FOR = "sequential execution in this order"
@@ -207,11 +207,8 @@ def _order_bound(graph: StorageGraph, model: ScheduleProblem, schedule: Schedule
         return None
     size_bytes = schedule.lower_bound_bytes
     searched = size_bytes > footprint_bound(model)
-    why = "all orders were searched" if searched else "at its largest operation or at its end"
-    derivation = (
-        f"every order keeps {format_bytes(size_bytes, binary=True)} alive at some step ({size_bytes:,} bytes; {why})"
-    )
-    return Bound(size_bytes, "order search" if searched else "largest operation", derivation)
+    ground = Ground.ORDERS_SEARCHED if searched else Ground.LARGEST_OPERATION
+    return Bound(size_bytes, (Reason(ground, (("size_bytes", size_bytes),)),))
 
 
 def _capacity_for_order(instance: Instance, capacity_bytes: int, order_bound: Bound) -> int | None:

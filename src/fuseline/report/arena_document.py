@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuseline.errors import printable
+from fuseline.plan.arena.findings import Bound, Method, Reason
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.joint import JointPlan
 from fuseline.report.catalogue import resolve_language, text
@@ -53,7 +54,8 @@ def _peaks(plan: JointPlan, language: str) -> Facts:
     ]
     if plan.order_bound is not None:
         known = text(f"planner.order.{'optimal' if plan.optimal else 'not_optimal'}", language)
-        facts.append(Fact(text("planner.order.bound", language), f"{plan.order_bound.size_bytes:,} B", known))
+        why = text("planner.and", language).join((bound_text(plan.order_bound, language), known))
+        facts.append(Fact(text("planner.order.bound", language), f"{plan.order_bound.size_bytes:,} B", why))
     return Facts(tuple(facts))
 
 
@@ -91,6 +93,24 @@ def reason_text(stopped: str, language: str) -> str:
     return text(f"planner.reason.{stopped.replace(' ', '_')}", language)
 
 
+def bound_text(bound: Bound, language: str) -> str:
+    """How a bound is known, in words."""
+    return text("planner.and", language).join(_reason_of_bound(reason, language) for reason in bound.reasons)
+
+
+def _reason_of_bound(reason: Reason, language: str) -> str:
+    fields = {name: f"{value:,}" if isinstance(value, int) else value for name, value in reason.words().items()}
+    return text(f"planner.ground.{reason.ground.name.lower()}", language, **fields)
+
+
+def method_text(method: Method, language: str) -> str:
+    """What found an answer, in words."""
+    if not method:
+        return ""
+    order = text(f"planner.by.{method.order.name.lower()}", language) if method.order else ""
+    return text(f"planner.strategy.{method.strategy.name.lower()}", language, order=order)
+
+
 def _facts(result: PlanResult, language: str, of_one_order: bool = False) -> Facts:
     def label(key: str) -> str:
         return text(f"planner.{key}", language)
@@ -100,9 +120,9 @@ def _facts(result: PlanResult, language: str, of_one_order: bool = False) -> Fac
         (
             Fact(label("buffers"), f"{len(result.instance.buffers):,}"),
             Fact(label("peak"), f"{result.peak_bytes:,} B", format_bytes(result.peak_bytes)),
-            Fact(label("bound"), f"{result.lower_bound_bytes:,} B", result.bound.derivation),
+            Fact(label("bound"), f"{result.lower_bound_bytes:,} B", bound_text(result.bound, language)),
             Fact(label("gap"), format_percent(result.gap, 2), proof),
-            Fact(label("method"), result.method or "–"),
+            Fact(label("method"), method_text(result.method, language) or "–"),
             Fact(label("stopped"), reason_text(result.stopped_because, language)),
             Fact(label("seconds"), format_time(result.seconds, 3)),
         )

@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -40,13 +42,14 @@ def compiling_allowed() -> bool:
 
 @dataclass(frozen=True)
 class Loops:
-    """The functions of one module that are called from outside, and how they come to be compiled.
+    """The functions of some modules that are called from outside, and how they come to be compiled. The last module
+    calls the others.
 
     A pair in ``instead`` names a function and the one that stands for it in compiled code. ``exercise`` is a statement
     that calls every entry once; another process runs it.
     """
 
-    module: ModuleType
+    modules: tuple[ModuleType, ...]
     entries: tuple[str, ...]
     exercise: str
     instead: tuple[tuple[str, str], ...] = ()
@@ -64,16 +67,18 @@ class Loops:
         """Copies of the functions that numba compiles at their first call and keeps in ``folder``."""
         import numba
 
-        namespace = dict(vars(self.module))
+        namespace = {name: value for module in self.modules for name, value in vars(module).items()}
+        of = {module.__name__ for module in self.modules}
         njit: Any = numba.njit
         config: Any = numba.config
         usual, config.CACHE_DIR = config.CACHE_DIR, str(folder)
         try:
-            for name in vars(self.module):
-                function = vars(self.module)[dict(self.instead).get(name, name)]
-                if isinstance(function, FunctionType) and function.__module__ == self.module.__name__:
+            given = dict(namespace)
+            for name in given:
+                function = given[dict(self.instead).get(name, name)]
+                if isinstance(function, FunctionType) and function.__module__ in of:
                     copy = FunctionType(function.__code__, namespace, name)
-                    copy.__module__ = self.module.__name__
+                    copy.__module__ = function.__module__
                     entry = name in self.entries
                     # Without the wrappers that calls from Python need, inner functions compile in half the time.
                     options: dict[str, Any] = {"cache": entry, "no_cpython_wrapper": not entry}
@@ -118,10 +123,33 @@ class Loops:
         return all(is_private(os.lstat(part)) and not part.is_symlink() for part in parts)
 
     def compile_and_seal(self, use: Callable[[], object]) -> None:
-        """Compile the functions that ``use`` calls, at low priority, and seal them on disk: whole, or not at all."""
+        """Compile the functions that ``use`` calls, at low priority, and seal them on disk: whole, or not at all.
+
+        Where that fails, a note beside the folder says why, and for a day nobody tries again.
+        """
         if hasattr(os, "nice"):
             os.nice(5)
         os.makedirs(self.folder.parent, mode=0o700, exist_ok=True)
+        try:
+            self._compile_and_seal(use)
+        except Exception:
+            self._note.write_text(traceback.format_exc(), encoding="utf-8")
+            raise
+        self._note.unlink(missing_ok=True)
+
+    @property
+    def failed_lately(self) -> bool:
+        """Whether compiling these very functions failed within the last day."""
+        try:
+            return time.time() - self._note.stat().st_mtime < _NOTE_S
+        except OSError:
+            return False
+
+    @property
+    def _note(self) -> Path:
+        return self.folder.with_suffix(".failed")
+
+    def _compile_and_seal(self, use: Callable[[], object]) -> None:
         with tempfile.TemporaryDirectory(prefix=".building-", dir=self.folder.parent) as name:
             made = Path(name) / "made"
             vars(self)["functions"] = self.compiled_in(made)
@@ -133,14 +161,17 @@ class Loops:
     @cached_property
     def folder(self) -> Path:
         """Where compiled code of this source lies, for this compiler, interpreter and processor."""
-        source = Path(str(self.module.__file__)).read_bytes()
+        source = b"".join(Path(str(module.__file__)).read_bytes() for module in self.modules)
         versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
         made_for = [*versions, platform.python_version(), platform.machine(), platform.processor()]
         digest = hashlib.sha256(source + " ".join(made_for).encode()).hexdigest()[:16]
-        return cache_folder() / "planner" / f"{self.module.__name__.rpartition('.')[2]}-{digest}"
+        return cache_folder() / "planner" / f"{self.modules[-1].__name__.rpartition('.')[2]}-{digest}"
 
 
 _SEAL = "seal.json"
+_NOTE_S = 86_400.0
+_COMPILE_S = 8.0
+_LOAD_S = 1.5
 _OFF = ("off", "0", "no", "false")
 
 
@@ -182,3 +213,38 @@ class Building:
         if self.running:
             self._process.kill()
             self._process.wait()
+
+
+class Compiling:
+    """Which loops one planning may use compiled, asked ever again: those on disk are loaded, others made meanwhile.
+
+    ``left_s`` says how many seconds are left; ``meanwhile`` is called once where another process begins to compile.
+    """
+
+    def __init__(self, allowed: bool, left_s: Callable[[], float], meanwhile: Callable[[], None]) -> None:
+        self.allowed = allowed and compiling_allowed()
+        self._left_s = left_s
+        self._meanwhile = meanwhile
+        self._usable: dict[Loops, bool] = {}
+        self._building: Building | None = None
+
+    def may_use(self, loops: Loops) -> bool:
+        """Whether these loops can be used compiled now."""
+        if not self.allowed:
+            return False
+        if loops not in self._usable:
+            building = self._building
+            if building is not None and building.running:
+                return False
+            usable = loops.loaded or (self._left_s() >= _LOAD_S and loops.ready())
+            if not usable and building is None and self._left_s() >= _COMPILE_S and not loops.failed_lately:
+                self._building = Building.of(loops)
+                self._meanwhile()
+                return False
+            self._usable[loops] = usable
+        return self._usable[loops]
+
+    def end(self) -> None:
+        """Stop what is being compiled."""
+        if self._building is not None:
+            self._building.end()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.plan.arena import kernel
+from fuseline.plan.arena import kernel, walk_branching, walk_floors, walk_state
 from fuseline.plan.arena.compiled import Loops
 from fuseline.plan.arena.sections import Sections
 
@@ -17,7 +17,11 @@ _MAX_LEVELS = 8000
 _MAX_TRAIL_WORDS = 4_000_000
 
 
-KERNEL = Loops(kernel, ("propagate", "walk"), "from fuseline.plan.arena.engine import build; build()")
+KERNEL = Loops(
+    (walk_state, walk_floors, walk_branching, kernel),
+    ("propagate", "walk"),
+    "from fuseline.plan.arena.engine import build; build()",
+)
 
 
 def build() -> None:
@@ -32,11 +36,11 @@ def build() -> None:
 
 
 class _PlainLayout:
-    """A `kernel.Layout` for the interpreter, which reads slots in half the time that fields of a tuple take."""
+    """A `walk_state.Layout` for the interpreter, which reads slots in half the time that fields of a tuple take."""
 
-    __slots__ = kernel.Layout._fields
+    __slots__ = walk_state.Layout._fields
 
-    def __init__(self, at: kernel.Layout) -> None:
+    def __init__(self, at: walk_state.Layout) -> None:
         for name, value in zip(at._fields, at, strict=True):
             setattr(self, name, value)
 
@@ -58,6 +62,7 @@ class Walk:
         self._free = [
             sections.fixed[i] < 0 and sections.alignment[i] == 1 and i not in sections.windows for i in self.buffers
         ]
+        self._any_spare = any(sections.spare)
         layout, tables, length = self._plan_memory()
         at: Any = layout if compiled else _PlainLayout(layout)
         self._at = at
@@ -66,7 +71,7 @@ class Walk:
             self._m[start : start + len(values)] = values
         self._fresh = self._m[: self._at.trail_section].copy()
 
-    def _plan_memory(self) -> tuple[kernel.Layout, list[tuple[int, list[int]]], int]:
+    def _plan_memory(self) -> tuple[walk_state.Layout, list[tuple[int, list[int]]], int]:
         """The layout, its constant tables with their starts, and the number of integers in all."""
         s, n, count = self.sections, len(self.buffers), self.sections.section_count
         levels = min(_MAX_LEVELS, n + 2 * count + 64)
@@ -85,7 +90,7 @@ class Walk:
         )
         sizes |= {"option_top": 1, "jumps": 1, "first": n + 1, "place": entries, "begin": count + 1, "member": entries}
         sizes |= {"entry": entries, "position": entries}
-        sizes |= dict.fromkeys(("size", "alignment", "fixed", "shape", "rank", "twin"), n)
+        sizes |= dict.fromkeys(("size", "spare", "alignment", "fixed", "shape", "rank", "turn", "twin"), n)
         sizes |= dict.fromkeys(("least", "offset", "buffer_stamp", "mark"), n)
         sizes |= dict.fromkeys(
             ("floor", "rest", "left", "ready", "above", "top", "section_stamp", "section_mark", "queue", "queued"),
@@ -101,7 +106,7 @@ class Walk:
         for name, size in sizes.items():
             starts[name] = length
             length += size
-        at = kernel.Layout(
+        at = walk_state.Layout(
             buffers=n,
             sections=count,
             levels=levels,
@@ -114,7 +119,7 @@ class Walk:
         )
         return at, self._constants(at), length
 
-    def _constants(self, at: kernel.Layout) -> list[tuple[int, list[int]]]:
+    def _constants(self, at: walk_state.Layout) -> list[tuple[int, list[int]]]:
         s = self.sections
         shapes: dict[tuple[int, int], int] = {}
         shape = [
@@ -149,6 +154,7 @@ class Walk:
             (at.entry, entry),
             (at.position, position),
             (at.size, [s.size[i] for i in self.buffers]),
+            (at.spare, [s.spare[i] for i in self.buffers]),
             (at.alignment, [s.alignment[i] for i in self.buffers]),
             (at.fixed, [s.fixed[i] for i in self.buffers]),
             (at.shape, shape),
@@ -165,29 +171,36 @@ class Walk:
             (at.descending, [1]),
         ]
 
-    def _order_tables(self, order: list[int]) -> tuple[list[int], list[int]]:
-        """Each buffer's place in ``order``, and the identical buffer just before it."""
+    def _order_tables(self, order: list[int]) -> tuple[list[int], list[int], list[int]]:
+        """Each buffer's place in ``order``; its turn where it and others may change places, and the identical buffer
+        just before it: what has more spare is never the worse one on top.
+        """
         s = self.sections
-        rank, twin = [0] * len(order), [-1] * len(order)
-        latest: dict[tuple[int, int, int], int] = {}
+        rank, turn, twin = [0] * len(order), [0] * len(order), [-1] * len(order)
         for position, k in enumerate(order):
             rank[k] = position
+        if self._any_spare:
+            order = sorted(order, key=lambda k: s.spare[self.buffers[k]])
+        latest: dict[tuple[int, int, int], int] = {}
+        for position, k in enumerate(order):
+            turn[k] = position
             if self._free[k]:
                 i = self.buffers[k]
                 key = (s.lower[i], s.upper[i], s.size[i])
                 twin[k] = latest.get(key, -1)
                 latest[key] = k
-        return rank, twin
+        return rank, turn, twin
 
     def restart(self, order: list[int], capacity: int) -> int:
         """Begin again under ``capacity`` units, trying buffers (indices into ``buffers``) in ``order``: an outcome."""
         at, m = self._at, self._m
         m[: at.trail_section] = self._fresh
-        rank, twin = self._order_tables(order)
+        rank, turn, twin = self._order_tables(order)
         m[at.rank : at.rank + at.buffers] = rank
+        m[at.turn : at.turn + at.buffers] = turn
         m[at.twin : at.twin + at.buffers] = twin
         m[at.capacity] = capacity
-        return kernel.PAUSED if self._kernel.propagate(m, at, at.sections) else kernel.INFEASIBLE
+        return walk_state.PAUSED if self._kernel.propagate(m, at, at.sections) else walk_state.INFEASIBLE
 
     def run(self, nodes: int) -> int:
         """Go on for at most ``nodes`` more nodes: an outcome of ``kernel.walk``."""

@@ -11,9 +11,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fuseline.plan.arena import kernel
+from fuseline.plan.arena import walk_state
 from fuseline.plan.arena.engine import Walk
-from fuseline.plan.arena.portfolio import Answer, peak_of
+from fuseline.plan.arena.findings import Ground, Method, Reason, Strategy
+from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
 NODES_A_BUFFER = 4
@@ -35,13 +36,14 @@ def luby(k: int) -> int:
 
 @dataclass
 class Standing:
-    """What is known, in units: no arena is smaller than ``lower``; ``best`` exists. ``refuted`` says how ``lower``
-    was raised.
+    """What is known, in units: no arena is smaller than ``lower``; ``best`` exists. ``stacked`` and ``refuted`` say how
+    ``lower`` was raised.
     """
 
     lower: int
     best: Answer
-    refuted: str = ""
+    stacked: Reason | None = None
+    refuted: Reason | None = None
 
     @property
     def closed(self) -> bool:
@@ -152,7 +154,7 @@ class ExactSearch:
         self._restarts += 1
         walk = self._walk
         outcome = walk.restart(order, capacity)
-        while outcome == kernel.PAUSED and walk.nodes < nodes:
+        while outcome == walk_state.PAUSED and walk.nodes < nodes:
             if self._stop():
                 return None
             if not walk.compiled and self.nodes + walk.nodes >= self._pure_nodes and self._may_compile():
@@ -162,14 +164,12 @@ class ExactSearch:
             size = SLICE_NODES if walk.compiled else self._pure_slice
             outcome = walk.run(min(size, nodes - walk.nodes))
         self.nodes += max(1, walk.nodes)
-        if outcome == kernel.FOUND:
+        if outcome == walk_state.FOUND:
             offsets = walk.offsets()
-            self.standing.best = Answer(offsets, peak_of(self._sections, offsets), "exact search")
+            self.standing.best = Answer(offsets, self._sections.peak_of(offsets), Method(Strategy.EXACT_SEARCH))
             self._report()
-        elif outcome == kernel.INFEASIBLE and not self._sections.windows and capacity >= self.standing.lower:
-            self.standing.lower = capacity + 1
-            self.standing.refuted = (
-                f"every way to fill a smaller arena was refuted ({max(1, walk.nodes):,} nodes searched)"
-            )
+        elif outcome == walk_state.INFEASIBLE and not self._sections.windows and capacity >= self.standing.lower:
+            self.standing.lower = self._sections.possible_peak(capacity + 1)
+            self.standing.refuted = Reason(Ground.REFUTED, (("nodes", max(1, walk.nodes)),))
             self._report()
         return outcome

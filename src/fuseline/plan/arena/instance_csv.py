@@ -17,7 +17,8 @@ from typing import overload
 
 from fuseline.errors import LimitError, PlanError
 from fuseline.plan.arena.files import write_atomically
-from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placement, named
+from fuseline.plan.arena.findings import named
+from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placement
 
 MAX_FILE_BYTES = 64 * 2**20
 _ALIASES = {"begin": "lower", "start": "lower", "end": "upper", "buffer": "id", "buffer_id": "id"}

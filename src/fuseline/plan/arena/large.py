@@ -13,6 +13,7 @@ import numpy as np
 
 from fuseline.plan.arena import valley
 from fuseline.plan.arena.compiled import Loops
+from fuseline.plan.arena.findings import Method, Order, Strategy
 from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
@@ -21,9 +22,10 @@ _PATIENCE = 80
 _RESTART = 20
 _PLAIN_STEPS = 500
 _COMPILED_STEPS = 200_000
+_PLAIN_ORDERS = (Order.AREA, Order.SIZE, Order.LIFETIME)
 
 VALLEY = Loops(
-    valley, ("fill",), "from fuseline.plan.arena.large import build; build()", instead=valley.COMPILED_INSTEAD
+    (valley,), ("fill",), "from fuseline.plan.arena.large import build; build()", instead=valley.COMPILED_INSTEAD
 )
 
 
@@ -41,6 +43,7 @@ class Filling:
         self.lower = np.array(sections.lower, dtype=np.int64)
         self.upper = np.array(sections.upper, dtype=np.int64)
         self.size = np.array(sections.size, dtype=np.int64)
+        self.spare = np.array(sections.spare, dtype=np.int64)
         self._alignment = np.array(sections.alignment, dtype=np.int64)
         self._by_start, self._start, self._alive = valley.tables(sections.lower, sections.upper, count)
         self._floor = np.zeros(count, dtype=np.int64)
@@ -68,7 +71,7 @@ class Filling:
                 return None
             loops, steps = (VALLEY.functions, _COMPILED_STEPS) if compiled() else (valley, _PLAIN_STEPS)
             loops.fill(*shape, self._floor, rest, self._lowest, offsets, progress, steps)
-        return offsets, int(progress[1])
+        return offsets, int((offsets + self.size - self.spare).max(initial=0))
 
 
 def large_answers(
@@ -89,7 +92,8 @@ def large_answers(
         if found is None:
             return
         offsets, peak = found
-        yield Answer(offsets.tolist(), peak, "valley filling" if k < len(plain) else "valley filling, squeaky wheel")
+        method = Method(Strategy.VALLEY_FILLING, _PLAIN_ORDERS[k]) if k < len(plain) else Method(Strategy.SQUEAKY_WHEEL)
+        yield Answer(offsets.tolist(), peak, method)
         if peak < best_peak:
             best_peak, best_key, since = peak, key, 0
         else:
@@ -101,6 +105,6 @@ def large_answers(
             continue
         if k + 1 == len(plain) or (since and since % _RESTART == 0):
             key = best_key
-        out = offsets + filling.size > target
+        out = offsets + filling.size - filling.spare > target
         key = key.copy()
         key[out] *= rng.uniform(1.2, 3.0, size=int(out.sum()))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fuseline.plan.arena.portfolio import Answer, peak_of
+from fuseline.plan.arena.findings import Method, Order, Strategy
+from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
 _ASK_EVERY = 64
@@ -18,13 +19,13 @@ def lean_answers(sections: Sections, stop: Callable[[], bool]) -> Iterator[Answe
     """First fit by size, by area and by lifetime; ends early where ``stop`` says so."""
     size = sections.size
     life = [b - a for a, b in zip(sections.lower, sections.upper, strict=True)]
-    keys = {"size": size, "area": [a * b for a, b in zip(size, life, strict=True)], "lifetime": life}
-    for name, key in keys.items():
+    area = [a * b for a, b in zip(size, life, strict=True)]
+    for name, key in ((Order.SIZE, size), (Order.AREA, area), (Order.LIFETIME, life)):
         order = sorted(range(len(size)), key=lambda i: (-key[i], i))
         offsets = first_fit(sections, order, stop)
         if offsets is None:
             return
-        yield Answer(offsets, peak_of(sections, offsets), f"first fit by {name}")
+        yield Answer(offsets, sections.peak_of(offsets), Method(Strategy.FIRST_FIT, name))
 
 
 def first_fit(sections: Sections, order: list[int], stop: Callable[[], bool]) -> list[int] | None:

@@ -12,25 +12,25 @@ from functools import partial
 from itertools import count
 
 from fuseline.errors import InfeasibleError, PlanError, VerifyError, printable
-from fuseline.plan.arena import portfolio, windows
+from fuseline.plan.arena import portfolio, stacking, windows
 from fuseline.plan.arena.arguments import require_time_limit_s, whole_number
-from fuseline.plan.arena.bounds import live_bound, require_capacity
+from fuseline.plan.arena.bounds import live_bound, require_capacity, stack_bound
 from fuseline.plan.arena.checker import check
-from fuseline.plan.arena.compiled import Building, Loops, compiling_allowed
+from fuseline.plan.arena.compiled import Compiling, compiling_allowed
 from fuseline.plan.arena.engine import KERNEL
 from fuseline.plan.arena.exact import ExactSearch, Standing
+from fuseline.plan.arena.findings import Bound, Ground, Method, Reason, Strategy
 from fuseline.plan.arena.large import LARGE_BUFFERS, VALLEY, large_answers
 from fuseline.plan.arena.lean import lean_answers
 from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import cut
-from fuseline.plan.arena.types import Bound, Incumbent, Instance, PlanResult
+from fuseline.plan.arena.types import Incumbent, Instance, PlanResult
 
 DEFAULT_TIME_LIMIT_S = 60.0
-_COMPILE_S = 8.0
-_LOAD_S = 1.5
 _BOUNDED_FILLINGS = 1
 _LARGE_WITH_GAPS = 1_500
 _FIRST_ORDERS = 1
+_FIRST_STACKED_SETS = 200
 _TELL_EVERY_S = 0.5
 _PURE_NODES = 1_000
 _EARLY_NODES = 25_000
@@ -82,6 +82,7 @@ class _Planning:
         self._seed = seed
         self._on_progress = on_progress
         self._stage = "bound"
+        self._bounded = False
         self._log: list[Incumbent] = []
         self._sections = cut(instance)
         self._bound = live_bound(instance, self._sections)
@@ -91,11 +92,9 @@ class _Planning:
         lower = self._bound.size_bytes // unit
         self._goal = lower if capacity is None else max(lower, capacity // unit)
         self._capacity = capacity
-        self._standing = Standing(lower, Answer([], 1 << 62, ""))
+        self._standing = Standing(lower, Answer([], 1 << 62, Method()))
         self._searcher: ExactSearch | None = None
-        self._compile = True
-        self._usable: dict[Loops, bool] = {}
-        self._building: Building | None = None
+        self._compiling = Compiling(False, self._left, self._fill_reserve)
         self._answers: Iterator[Answer] = iter(())
         self._reserve: deque[Answer] = deque()
 
@@ -109,8 +108,7 @@ class _Planning:
             if not self._standing.best.method:
                 raise
             stopped = "interrupted"
-            if self._building is not None:
-                self._building.end()
+            self._compiling.end()
         if self._standing.closed:
             stopped = "optimal"
         elif stopped in ("time limit", "interrupted"):
@@ -122,18 +120,23 @@ class _Planning:
         sections = self._sections
         plain = not sections.windows and max(sections.fixed, default=-1) < 0
         large = sections.buffer_count > (_LARGE_WITH_GAPS if sections.windows else LARGE_BUFFERS)
-        self._compile = node_limit is None
+        self._bounded = node_limit is not None
+        self._compiling = Compiling(not self._bounded, self._left, self._fill_reserve)
         self._stage = "portfolio"
         if not plain:
             self._require_fixed_offsets()
-        for first in portfolio.first_answers(sections):
+        for first in portfolio.first_answers(sections, self._raised_goal):
             self._take(first)
             if self._done():
                 return "capacity reached"
         if self._late():
             return "time limit"
+        if not large:
+            self._raise_by_stacks(stacking.MAX_SETS)
+            if self._done():
+                return "capacity reached"
         if large and plain:
-            compiled = partial(self._compiled, VALLEY)
+            compiled = partial(self._compiling.may_use, VALLEY)
             self._answers = large_answers(sections, self._seed, self._goal, self._late, compiled)
         elif large:
             self._answers = lean_answers(sections, self._late)
@@ -175,6 +178,18 @@ class _Planning:
         for fault in check(Instance(tuple(fixed)), offsets, top):
             raise InfeasibleError(f"infeasible fixed offsets: {printable(fault)}")
 
+    def _raised_goal(self) -> int:
+        """The peak to reach, in units, once the bound knows what alignments cost."""
+        self._raise_by_stacks(_FIRST_STACKED_SETS)
+        return max(self._goal, self._standing.lower)
+
+    def _raise_by_stacks(self, max_sets: int) -> None:
+        """Raise the bound where alignments leave holes in every stack."""
+        found = stack_bound(self._sections, self._standing.lower, max_sets)
+        if found is not None:
+            self._standing.lower, self._standing.stacked = self._sections.possible_peak(found[0]), found[1]
+            self._report()
+
     def _next_answer(self) -> Answer | None:
         return self._reserve.popleft() if self._reserve else next(self._answers, None)
 
@@ -192,9 +207,9 @@ class _Planning:
                 self._late,
                 self._report,
                 self._pure_nodes(),
-                partial(self._compiled, KERNEL),
+                partial(self._compiling.may_use, KERNEL),
             )
-        self._searcher.run(max_nodes, strict=not self._compile)
+        self._searcher.run(max_nodes, strict=self._bounded)
         return self._done()
 
     def _exhaust_windows(self) -> bool:
@@ -206,10 +221,12 @@ class _Planning:
         while not self._done():
             outcome = search.below(standing.best.peak - 1)
             if outcome.offsets is not None:
-                self._take(Answer(outcome.offsets, portfolio.peak_of(self._sections, outcome.offsets), "all offsets"))
+                self._take(
+                    Answer(outcome.offsets, self._sections.peak_of(outcome.offsets), Method(Strategy.ALL_OFFSETS))
+                )
             elif outcome.complete:
                 standing.lower = standing.best.peak
-                standing.refuted = f"every way to fill a smaller arena was refuted ({search.nodes:,} nodes searched)"
+                standing.refuted = Reason(Ground.REFUTED, (("nodes", search.nodes),))
                 self._report()
             else:
                 return False
@@ -217,7 +234,7 @@ class _Planning:
 
     def _pure_nodes(self) -> int:
         """Nodes worth walking as plain Python: what takes about as long as loading compiled code does."""
-        if not self._compile or not compiling_allowed():
+        if not self._compiling.allowed:
             return 1 << 60
         if KERNEL.loaded:
             return 0
@@ -231,22 +248,6 @@ class _Planning:
     def _early_nodes() -> int:
         """Nodes of exact search before the rest of the portfolio: it is the quicker of the two on most instances."""
         return _EARLY_NODES if compiling_allowed() else _PURE_NODES
-
-    def _compiled(self, loops: Loops) -> bool:
-        """Whether compiled code may be used now. Where it is not on disk, another process makes it meanwhile."""
-        if not self._compile or not compiling_allowed():
-            return False
-        building = self._building
-        if loops not in self._usable:
-            if building is None:
-                self._usable[loops] = loops.loaded or (self._left() >= _LOAD_S and loops.ready())
-                if not self._usable[loops] and self._left() >= _COMPILE_S:
-                    del self._usable[loops]
-                    self._building = Building.of(loops)
-                    self._fill_reserve()
-            elif not building.running:
-                self._usable[loops] = self._left() >= _LOAD_S and loops.ready()
-        return self._usable.get(loops, False)
 
     def _fill_reserve(self) -> None:
         """Find the remaining quick answers before a slow search; they change nothing unless the time ends."""
@@ -289,12 +290,12 @@ class _Planning:
         return now
 
     def _bound_now(self) -> Bound:
-        """The bound with what the search has refuted since."""
+        """The bound with what has raised it since."""
         standing, bound = self._standing, self._bound
-        if not standing.refuted:
+        if standing.stacked is None and standing.refuted is None:
             return bound
-        derivation = f"{bound.derivation}; above that, {standing.refuted}"
-        return Bound(standing.lower * self._sections.unit_bytes, "exhaustive search", derivation)
+        raised = tuple(reason for reason in (standing.stacked, standing.refuted) if reason is not None)
+        return Bound(standing.lower * self._sections.unit_bytes, (*bound.reasons, *raised))
 
     def _result(self, stopped: str) -> PlanResult:
         placement = self._sections.placement(self._standing.best.offsets)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
+from fuseline.plan.arena.dive import Dive
+from fuseline.plan.arena.findings import Method, Order, Strategy
 from fuseline.plan.arena.sections import Sections
 
 Conflicts = list[list[int]]
@@ -32,11 +34,11 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Offsets and peak in units, and the strategy that found them."""
+    """Offsets and peak in units, and the method that found them."""
 
     offsets: list[int]
     peak: int
-    method: str
+    method: Method
 
 
 def conflicts_of(sections: Sections, stop: Stop = _never) -> Conflicts:
@@ -217,24 +219,27 @@ def fill_valleys(sections: Sections, order: list[int]) -> list[int]:
     return offsets
 
 
-def first_answers(sections: Sections) -> Iterator[Answer]:
-    """The answers that need no table of conflicts: whole buffers reused, then valleys filled where buffers are few."""
+def first_answers(sections: Sections, goal: Callable[[], int]) -> Iterator[Answer]:
+    """The quickest answers: whole buffers reused; where buffers are few, valleys filled and a short search for an
+    arena of ``goal()`` units.
+    """
     offsets = reuse_whole(sections)
-    yield Answer(offsets, peak_of(sections, offsets), "reuse of whole buffers")
+    yield Answer(offsets, sections.peak_of(offsets), Method(Strategy.WHOLE_BUFFERS))
     if sections.buffer_count > FEW_BUFFERS or sections.windows or max(sections.fixed, default=-1) >= 0:
         return
     size = sections.size
     life = [b - a for a, b in zip(sections.lower, sections.upper, strict=True)]
-    keys = {"area": [a * b for a, b in zip(size, life, strict=True)], "lifetime": life, "size": size}
-    for name, key in keys.items():
+    area = [a * b for a, b in zip(size, life, strict=True)]
+    for name, key in ((Order.AREA, area), (Order.LIFETIME, life), (Order.SIZE, size)):
         order = sorted(range(len(size)), key=key.__getitem__, reverse=True)
         offsets = fill_valleys(sections, order)
-        yield Answer(offsets, peak_of(sections, offsets), f"valley filling by {name}")
-
-
-def peak_of(sections: Sections, offsets: list[int]) -> int:
-    """The end of the highest buffer, in units."""
-    return max((o + s for o, s in zip(offsets, sections.size, strict=True)), default=0)
+        yield Answer(offsets, sections.peak_of(offsets), Method(Strategy.VALLEY_FILLING, name))
+        if name is Order.AREA:
+            # Of twins the one with more spare at its end is never the worse one on top.
+            order = sorted(range(len(size)), key=lambda i: (-life[i], sections.spare[i]))
+            found = Dive(sections, conflicts_of(sections), goal()).search(order)
+            if found is not None:
+                yield Answer(found, sections.peak_of(found), Method(Strategy.SHORT_SEARCH))
 
 
 Key = Callable[[int], Any]
@@ -242,29 +247,33 @@ Key = Callable[[int], Any]
 
 def orders(
     sections: Sections, conflicts: Conflicts, hints: list[int | None] | None = None
-) -> Iterator[tuple[str, Key]]:
+) -> Iterator[tuple[Order, Key]]:
     """Named sort keys, the most often successful first."""
     size, lower, upper, live = sections.size, sections.lower, sections.upper, sections.live
     life = [b - a for a, b in zip(lower, upper, strict=True)]
     if hints is not None and any(h is not None for h in hints):
-        yield "hint", lambda i: (hints[i] is None, hints[i] or 0, -size[i])
-    yield "size, long first", lambda i: (-size[i], -life[i], lower[i])
-    yield "lifetime", lambda i: (-life[i], -size[i], lower[i])
-    yield "area", lambda i: (-size[i] * life[i], -size[i], lower[i])
-    yield "start", lambda i: (lower[i], -life[i], -size[i])
+        yield Order.HINT, lambda i: (hints[i] is None, hints[i] or 0, -size[i])
+    if max(sections.alignment, default=1) > 1:  # what can only lie in few places goes first, the rest between
+        alignment = sections.alignment
+        yield Order.ALIGNMENT, lambda i: (-alignment[i], -size[i], lower[i])
+        yield Order.LIFETIME_ALIGNMENT, lambda i: (-life[i], -alignment[i], -size[i])
+    yield Order.SIZE_LONG_FIRST, lambda i: (-size[i], -life[i], lower[i])
+    yield Order.LIFETIME, lambda i: (-life[i], -size[i], lower[i])
+    yield Order.AREA, lambda i: (-size[i] * life[i], -size[i], lower[i])
+    yield Order.START, lambda i: (lower[i], -life[i], -size[i])
     # The fullest moment that a buffer sees: the tight spots are packed before anything limits them.
     fullest = [max(live[a:b], default=0) for a, b in zip(lower, upper, strict=True)]
-    yield "breadth", lambda i: (-fullest[i], -size[i], lower[i])
-    yield "breadth, long first", lambda i: (-fullest[i], -life[i], -size[i])
+    yield Order.BREADTH, lambda i: (-fullest[i], -size[i], lower[i])
+    yield Order.BREADTH_LONG_FIRST, lambda i: (-fullest[i], -life[i], -size[i])
     weight = [size[i] + sum(size[j] for j in conflicts[i]) for i in range(len(size))]
-    yield "conflict weight", lambda i: (-weight[i], -size[i])
-    yield "conflict area", lambda i: (-weight[i] * size[i], -life[i])
-    yield "size, early first", lambda i: (-size[i], lower[i], -life[i])
-    yield "size, short first", lambda i: (-size[i], life[i], lower[i])
-    yield "size, late first", lambda i: (-size[i], -upper[i], -life[i])
-    yield "lifetime, late first", lambda i: (-life[i], -upper[i], -size[i])
-    yield "area, long first", lambda i: (-size[i] * life[i], -life[i], -lower[i])
-    yield "end", lambda i: (-upper[i], -life[i], -size[i])
+    yield Order.CONFLICT_WEIGHT, lambda i: (-weight[i], -size[i])
+    yield Order.CONFLICT_AREA, lambda i: (-weight[i] * size[i], -life[i])
+    yield Order.SIZE_EARLY_FIRST, lambda i: (-size[i], lower[i], -life[i])
+    yield Order.SIZE_SHORT_FIRST, lambda i: (-size[i], life[i], lower[i])
+    yield Order.SIZE_LATE_FIRST, lambda i: (-size[i], -upper[i], -life[i])
+    yield Order.LIFETIME_LATE_FIRST, lambda i: (-life[i], -upper[i], -size[i])
+    yield Order.AREA_LONG_FIRST, lambda i: (-size[i] * life[i], -life[i], -lower[i])
+    yield Order.END, lambda i: (-upper[i], -life[i], -size[i])
 
 
 def answers(
@@ -278,4 +287,6 @@ def answers(
         order = sorted(buffers, key=key)
         for best in (False, True):
             offsets = place(sections, conflicts, order, best, stop)
-            yield Answer(offsets, peak_of(sections, offsets), f"{'best' if best else 'first'} fit by {name}")
+            yield Answer(
+                offsets, sections.peak_of(offsets), Method(Strategy.BEST_FIT if best else Strategy.FIRST_FIT, name)
+            )

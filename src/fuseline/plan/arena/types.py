@@ -14,6 +14,7 @@ from typing import Any
 
 from fuseline.errors import LimitError, PlanError
 from fuseline.plan.arena.arguments import as_int, is_whole
+from fuseline.plan.arena.findings import Bound, Method, named
 
 MAX_BUFFERS = 1_000_000
 MAX_VALUE = 2**62
@@ -87,12 +88,6 @@ class Buffer:
 
 _NUMBERS = ("lower", "upper", "size", "alignment")
 _OPTIONAL_NUMBERS = ("offset", "hint")
-_LONGEST_SHOWN_ID = 60
-
-
-def named(buffer_id: str) -> str:
-    """An id as messages show it: quoted, with escapes, and cut where it would fill the screen."""
-    return repr(buffer_id if len(buffer_id) <= _LONGEST_SHOWN_ID else buffer_id[: _LONGEST_SHOWN_ID - 1] + "…")
 
 
 def _has_plain_types(b: Buffer) -> bool:
@@ -262,15 +257,6 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A number of bytes below which no arena can be, and how that is known."""
-
-    size_bytes: int
-    method: str
-    derivation: str
-
-
-@dataclass(frozen=True, slots=True)
 class Incumbent:
     """What a running search has so far: the best peak and the best bound, both in bytes."""
 
@@ -293,7 +279,7 @@ class PlanResult:
     bound: Bound
     seconds: float
     stopped_because: str
-    method: str
+    method: Method
     progress: tuple[Incumbent, ...] = field(default=(), repr=False)
 
     @property
@@ -322,7 +308,8 @@ class PlanResult:
             "seconds": self.seconds,
             "stopped_because": self.stopped_because,
             "bound_derivation": self.bound.derivation,
-            "method": self.method,
+            "bound_reasons": [reason.to_dict() for reason in self.bound.reasons],
+            "method": str(self.method),
             "buffers": [
                 {"id": b.id, "offset": offset}
                 for b, offset in zip(self.instance.buffers, self.placement.offsets, strict=True)
