@@ -22,8 +22,6 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     globals: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
-    byte_controls: dict[str, list[str]] = field(default_factory=dict)
-    """By index, how bytes are shuffled to look up in small tables."""
     block: str = "loop"
     """The label of the basic block that lines are appended to."""
 
@@ -206,12 +204,10 @@ def _lookup(w: Writer, node: Node) -> str:
     index = _index(w, node.args[0])
     if len(table) == 1:
         return splat(table[0], d)
-    if len(table) <= _SMALL_TABLE and d.bits == 32:
-        shuffle = _BYTE_SHUFFLES.get(w.target.permute)
-        if shuffle is None or w.lanes * 4 % shuffle[1]:
-            return _by_choices(w, index, table, d)
-        return _by_byte_shuffles(w, index, table, d, *shuffle)
-    part = _PERMUTES.get((w.target.permute, d.bits))
+    small = len(table) <= _SMALL_TABLE and d.bits == 32
+    if small and w.target.permute == "none":
+        return _by_choices(w, index, table, d)
+    part = (_SMALL_PERMUTES if small else _PERMUTES).get((w.target.permute, d.bits))
     if part is not None and w.lanes % part.lanes == 0 and len(table) <= part.largest_table:
         bits = _by_permutes(w, index, table, part)
     else:
@@ -263,45 +259,11 @@ _PERMUTES = {
 
 
 _SMALL_TABLE = 4
-_BYTE_SHUFFLES = {"avx2": ("llvm.x86.avx2.pshuf.b", 32), "avx512": ("llvm.x86.avx512.pshuf.b.512", 64)}
-"""Instructions that pick bytes within each 128 bits, and the bytes of a register. A table of four 32-bit entries needs
-no more, and on some processors they leave the multipliers alone, which permutations of 32-bit elements occupy."""
-
-
-def _by_byte_shuffles(
-    w: Writer, index: str, table: tuple[int, ...], d: DType, intrinsic: str, register_bytes: int
-) -> str:
-    """Look up in a table of up to 16 bytes, repeated in every 128 bits."""
-    repeated = (table * (_SMALL_TABLE // len(table))) * (register_bytes // 16)
-    register, words = f"<{register_bytes} x i8>", f"<{register_bytes // 4} x i32>"
-    entries = w.assign(f"bitcast {words} <{', '.join(f'i32 {entry}' for entry in repeated)}> to {register}")
-    pieces = []
-    for control in _byte_controls(w, index, register_bytes):
-        found = w.call(intrinsic, register, [(register, entries), (register, control)])
-        pieces.append(w.assign(f"bitcast {register} {found} to {words}"))
-    bits = _joined(w, pieces, register_bytes // 4, 32)
-    return bits if d.is_integer else w.assign(f"bitcast <{w.lanes} x i32> {bits} to {w.type(d)}")
-
-
-def _byte_controls(w: Writer, index: str, register_bytes: int) -> list[str]:
-    """The four byte indices of each element's entry, a register at a time; the same for all tables that are read."""
-    if index not in w.byte_controls:
-        elements, size = f"<{w.lanes} x i32>", 4 * w.lanes
-        first = w.assign(f"and {elements} {w.assign(f'shl {elements} {index}, splat (i32 2)')}, splat (i32 12)")
-        whole = w.assign(f"bitcast {elements} {first} to <{size} x i8>")
-        places = ", ".join(f"i32 {4 * (i // 4)}" for i in range(size))
-        alike = w.assign(f"shufflevector <{size} x i8> {whole}, <{size} x i8> poison, <{size} x i32> <{places}>")
-        offsets = ", ".join(f"i8 {i % 4}" for i in range(size))
-        control = w.assign(f"or <{size} x i8> {alike}, <{offsets}>")
-        kept = range(0, size, register_bytes)
-        w.byte_controls[index] = [
-            w.assign(
-                f"shufflevector <{size} x i8> {control}, <{size} x i8> poison, <{register_bytes} x i32> "
-                f"<{', '.join(f'i32 {start + i}' for i in range(register_bytes))}>"
-            )
-            for start in kept
-        ]
-    return w.byte_controls[index]
+_SMALL_PERMUTES = {
+    ("avx2", 32): _Permute("llvm.x86.avx.vpermilvar.ps.256", 8, "float", "i32", _SMALL_TABLE),
+    ("avx512", 32): _Permute("llvm.x86.avx512.vpermilvar.ps.512", 16, "float", "i32", _SMALL_TABLE),
+}
+"""These pick within each 128 bits: half the work of the others, on tables of four entries that are repeated."""
 
 
 def _by_permutes(w: Writer, index: str, table: tuple[int, ...], p: _Permute) -> str:

@@ -104,7 +104,6 @@ def write(w: Writer, work: RareWork) -> None:
     common = [w.value(c.args[2]) for c in work.choices]
     taken = w.call(f"llvm.vector.reduce.or.v{w.lanes}i1", "i1", [(f"<{w.lanes} x i1>", condition)])
     before, label = w.block, len(w.lines)
-    controls = dict(w.byte_controls)
     w.lines += [f"  br i1 {taken}, label %rare{label}, label %join{label}, !prof !1", f"rare{label}:"]
     w.block = f"rare{label}"
     for node in work.instructions:
@@ -114,4 +113,4 @@ def write(w: Writer, work: RareWork) -> None:
     for choice, rare, usual in zip(work.choices, chosen, common, strict=True):
         kind = w.type(choice.dtype)
         w.values[choice] = w.assign(f"phi {kind} [ {rare}, %{w.block} ], [ {usual}, %{before} ]")
-    w.block, w.byte_controls = f"join{label}", controls
+    w.block = f"join{label}"
