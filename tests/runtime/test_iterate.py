@@ -155,6 +155,30 @@ def test_bits_do_not_depend_on_threads_or_streaming(
                     assert same_bits(run(x, b, r, out=out), expected), (count, cache_bytes, offset)
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_ends_of_a_vector_touch_nothing_beside_an_output(streaming: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iterate, "_exceeds_caches", lambda launch, outputs: streaming)
+    for n in (1, 5, 31, 32, 33, 63, 64, 65, 100, 257):
+        x, b = numbers((3, n), 1), numbers((n,), 2)
+        for offset in range(17):
+            guarded = np.full(3 * n + 32, 7, np.float32)
+            out = guarded[offset : offset + 3 * n].reshape(3, n)
+            run(x, b, x, out=out)
+            assert same_bits(out, x * b + x)
+            assert (guarded[:offset] == 7).all() and (guarded[offset + 3 * n :] == 7).all()
+
+
+@pytest.mark.parametrize("n", [1, 33, 65, 1000, 1001, 40_007])
+def test_in_place_elements_are_computed_once(n: int) -> None:
+    for streaming in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(iterate, "_exceeds_caches", lambda launch, outputs, s=streaming: s)
+            x, b = numbers((n,), 1), numbers((n,), 2)
+            expected = x * b + x
+            run(x, b, x, out=x)
+            assert same_bits(x, expected)
+
+
 def test_streaming_stores_of_narrow_and_mixed_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "last_level_cache_bytes", lambda: 1)
     x, y = (Expr(input_node(name, F32)) for name in "xy")

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import iterate, native, recycle, threads
 from .locks import Lock
-from .loop import STREAMING, Loop
+from .loop import Loop
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 _DIRECT_ITEMS = 1 << 10
@@ -211,7 +211,7 @@ class _Record:
             8 * len(layouts[0]),
             ctypes.addressof(self._job),
             launch.helpers,
-            STREAMING if prepared.exceeds_caches else 0,
+            prepared.flags,
             id(self._maker) if self._maker is not None else None,
             launch.items > _DIRECT_ITEMS,
         )

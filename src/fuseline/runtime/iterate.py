@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import ReadOnlyError, ShapeError, TypeRuleError
 from . import host, native, nest, recycle, threads
-from .loop import STREAMING, Loop
+from .loop import APART, STREAMING, Loop
 
 Array = NDArray[Any]
 Bounds = tuple[int, int]
@@ -26,8 +26,8 @@ Bounds = tuple[int, int]
 _CHUNKS_A_MS = 128
 _LEAST_CHUNK_ITEMS, _MOST_CHUNK_ITEMS = 1 << 10, 1 << 14
 """Work is handed out in chunks that take one thread about 8 microseconds at least."""
-_SHARED_CALLS_A_MS = 32
-"""Calls of less work than one thread does in 1/32 of a millisecond are over before another has woken up."""
+_SHARED_CALLS_A_MS = 16
+"""Calls of less work than one thread does in 1/16 of a millisecond are over before another helps much."""
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
 _DISPATCH_MS = 50
@@ -148,10 +148,10 @@ def _is_same_memory(output: Array, a: Array) -> bool:
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     loop.body()
     launch = _launch_of(loop, shape, inputs, outputs)
-    streaming = _exceeds_caches(launch, outputs)
-    if streaming:
-        streaming = not any(_is_same_memory(o, a) for o in outputs for a in inputs)
-    _start(loop, launch, [data_address(a) for a in (*inputs, *outputs)], streaming)
+    in_place = any(_is_same_memory(o, a) for o in outputs for a in inputs)
+    _start(
+        loop, launch, [data_address(a) for a in (*inputs, *outputs)], _flags(in_place, _exceeds_caches(launch, outputs))
+    )
 
 
 def _launch_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> _Launch:
@@ -170,7 +170,33 @@ def _exceeds_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
     return sum(o.itemsize for o in outputs) * launch.items >= host.last_level_cache_bytes()
 
 
-def _start(loop: Loop, launch: _Launch, starts: list[int], streaming: bool) -> None:
+def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+    """`run` once, and a function that does it again on the same arrays, which share no memory, with as many threads."""
+    run(loop, inputs, outputs)
+    if not outputs[0].size:
+        return lambda: None
+    operands = [*inputs, *outputs]
+    launch = _launch_of(loop, outputs[0].shape, inputs, outputs)
+    starts = [data_address(a) + offset for a, offset in zip(operands, launch.nest.offsets, strict=True)]
+    addresses = (ctypes.c_int64 * len(starts))(*starts)
+    job = _Job.from_buffer_copy(launch.job)
+    job[_KERNEL], job[_OPERANDS] = loop.record_address, ctypes.addressof(addresses)
+    job[_FLAGS] = _flags(False, _exceeds_caches(launch, outputs))
+
+    def again(_kept: object = (loop, operands, addresses)) -> None:
+        job[_NEXT_CHUNK] = 0
+        _dispatch(launch, job)
+
+    return again
+
+
+def _flags(in_place: bool, exceeds_caches: bool) -> int:
+    if in_place:
+        return 0
+    return APART | STREAMING if exceeds_caches else APART
+
+
+def _start(loop: Loop, launch: _Launch, starts: list[int], flags: int) -> None:
     """Run over operands that begin at ``starts``."""
     if launch.reversed:
         starts = [start + offset for start, offset in zip(starts, launch.nest.offsets, strict=True)]
@@ -178,8 +204,7 @@ def _start(loop: Loop, launch: _Launch, starts: list[int], streaming: bool) -> N
     job = _Job.from_buffer_copy(launch.job)
     job[_KERNEL] = loop.record_address
     job[_OPERANDS] = ctypes.addressof(addresses)
-    if streaming:
-        job[_FLAGS] = STREAMING
+    job[_FLAGS] = flags
     _dispatch(launch, job)
 
 
@@ -203,6 +228,11 @@ class Prepared:
         job = _Job.from_buffer_copy(self.launch.job)
         job[_KERNEL] = self.loop.record_address
         return bytes(job)
+
+    @property
+    def flags(self) -> int:
+        """Of the run where outputs and inputs are apart."""
+        return _flags(False, self.exceeds_caches)
 
     @property
     def is_one_dispatch(self) -> bool:
@@ -271,7 +301,7 @@ def run_prepared(prepared: Prepared, inputs: Sequence[Array], outputs: Sequence[
         results = list(outputs)
     starts = [data_address(a) for a in inputs]
     starts += [data_address(o) for o in results]
-    _start(p.loop, p.launch, starts, p.exceeds_caches and not in_place)
+    _start(p.loop, p.launch, starts, _flags(in_place, p.exceeds_caches))
     return results
 
 

@@ -52,6 +52,25 @@ class Specialisation:
     ufunc: np.ufunc | None
 
 
+class _UfuncOnce:
+    """The attribute `ElementwiseKernel.ufunc`: made when it is first read, and from then on the instance's own, which
+    costs a call no look at a property."""
+
+    def __get__(self, kernel: ElementwiseKernel | None, owner: type[Any]) -> Any:
+        """The kernel as a `numpy.ufunc` with a loop for each of the signatures.
+
+        Raises `UnsupportedError` where NumPy allows no such ufunc (more than 64 operands, or no input).
+        """
+        if kernel is None:
+            return self
+        with kernel._lock:
+            made = kernel.__dict__.get("ufunc")
+            if made is None:
+                loops = [kernel.specialisation(dtypes).loop for dtypes in kernel._signatures()]
+                made = kernel.__dict__["ufunc"] = make_ufunc(kernel.name, kernel.__doc__ or "", loops)
+            return made
+
+
 class ElementwiseKernel:
     """A callable over arrays of any shapes that broadcast.
 
@@ -73,7 +92,7 @@ class ElementwiseKernel:
     # An instance's call is looked up on its type, which finds this slot: no Python frame stands before the builtin.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "_check_shapes", "_fast", "_input_count", "_known", "_lock",
-        "_pack", "_prepared", "_remembered", "_result_type", "_signatures", "_single", "_specialise", "_ufunc",
+        "_pack", "_prepared", "_remembered", "_result_type", "_signatures", "_single", "_specialise",
         "inputs", "name", "outputs",
     )  # fmt: skip
     __call__: Callable[..., Any]
@@ -107,7 +126,6 @@ class ElementwiseKernel:
         self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, self._result_type)
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = Lock()
-        self._ufunc: np.ufunc | None = None
         few_rows = FEW_ROWS if self._reads_evenly else 0
         self._fast = FastCall(self._python_call, few_rows, self._single) if is_available() else None
         self._remembered: DTypes | None = None
@@ -123,17 +141,7 @@ class ElementwiseKernel:
         operands = [inspect.Parameter(name, kind) for name in self.inputs]
         return inspect.Signature([*operands, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)])
 
-    @property
-    def ufunc(self) -> np.ufunc:
-        """The kernel as a `numpy.ufunc` with a loop for each of the signatures.
-
-        Raises `UnsupportedError` where NumPy allows no such ufunc (more than 64 operands, or no input).
-        """
-        with self._lock:
-            if self._ufunc is None:
-                loops = [self.specialisation(dtypes).loop for dtypes in self._signatures()]
-                self._ufunc = make_ufunc(self.name, self.__doc__ or "", loops)
-            return self._ufunc
+    ufunc = _UfuncOnce()
 
     def specialisation(self, dtypes: DTypes) -> Specialisation:
         """The specialisation for input dtypes in native byte order."""

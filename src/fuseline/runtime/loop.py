@@ -22,8 +22,8 @@ from .locks import Lock
 
 LEAST_ITEM_NS = 0.1
 """What an element takes at least, of a program that only moves it between caches."""
-STREAMING = 1
-"""Flag of a body: the outputs are 64-byte aligned and bypass the caches."""
+STREAMING, APART = 1, 2
+"""Flags of a run: outputs bypass the caches; no output is the memory of an input, so elements may be computed twice."""
 
 _HEADER_FIELDS = 6
 _BODY, _LANES, _INPUTS, _OPERANDS, _COMPILER, _ARGUMENT = range(_HEADER_FIELDS)

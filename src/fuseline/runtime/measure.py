@@ -98,18 +98,12 @@ def copy_limit(
     """A call that reads every element of ``inputs``, writes every element of ``outputs``, and does little else.
 
     The arrays broadcast as a kernel's operands do; outputs have the full shape and are overwritten. Threads, streaming
-    stores and iteration are those of a kernel's own call with ``thread_count`` threads, so its time is what the machine
-    needs to move the same bytes.
+    stores and iteration are those of a kernel's own call with ``thread_count`` threads, and there is next to no Python
+    before them, so its time is what the machine needs to move the same bytes.
     """
     loop = _copy_loop(tuple(a.dtype.name for a in inputs), tuple(o.dtype.name for o in outputs))
-    kept_inputs, kept_outputs = list(inputs), list(outputs)
-
-    def run() -> None:
-        with threads.limit(thread_count or threads.thread_count()):
-            iterate.run(loop, kept_inputs, kept_outputs)
-
-    run()
-    return run
+    with threads.limit(thread_count or threads.thread_count()):
+        return iterate.repeated(loop, list(inputs), list(outputs))
 
 
 @functools.lru_cache(maxsize=64)

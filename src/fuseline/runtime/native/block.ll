@@ -3,7 +3,8 @@
 ; A body is void(ptr operands, ptr increments, i64 vectors, i64 flags). It runs `vectors` times over whole vectors of the
 ; kernel's lanes; operand i is contiguous there and moves by increments[i] bytes a vector (0: the same vector each time).
 ; flags bit 0: outputs are 64-byte aligned and are stored past the caches. A body reads a vector of every input before it
-; writes any output, so an output may be the very memory of an input.
+; writes any output, so an output may be the very memory of an input. Bit 1, which bodies do not see, says that no output
+; is: then a vector may be computed again, so that what is left of one at either end needs no padding.
 ;
 ; %kernel: body, lanes, inputs, operands (inputs and outputs), compiler and its argument (two Python objects), then an item
 ; size in bytes for each operand. `body` is null until the compiler has been called.
@@ -120,13 +121,24 @@ entry:
   %some = icmp ne i64 %vectors, 0
   br i1 %some, label %whole, label %tail
 whole:
-  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 %flags)
+  %streams = and i64 %flags, 1
+  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 %streams)
   br label %tail
 tail:
   %covered = mul i64 %vectors, %lanes
   %rest = sub i64 %count, %covered
   %left = icmp ne i64 %rest, 0
-  br i1 %left, label %last, label %done
+  br i1 %left, label %how, label %done
+how:
+  %apart_bit = and i64 %flags, 2
+  %apart = icmp ne i64 %apart_bit, 0
+  %again = and i1 %apart, %some
+  br i1 %again, label %last_vector, label %last
+last_vector:
+  %last_start = sub i64 %count, %lanes
+  call void @advance_items(ptr %at, ptr %incs, i64 %last_start, i64 %lanes, i64 %nops)
+  call void %body(ptr %at, ptr %incs, i64 1, i64 0)
+  br label %done
 last:
   call void @advance(ptr %at, ptr %incs, i64 %vectors, i64 %nops)
   call void @partial(ptr %k, ptr %at, ptr %incs, i64 %rest, ptr %scratch)
@@ -134,6 +146,30 @@ last:
 done:
   ret void
 }
+
+; Moves each pointer of %at by %n items, of which %lanes make its increment.
+define internal void @advance_items(ptr %at, ptr %incs, i64 %n, i64 %lanes, i64 %nops) nounwind {
+entry:
+  %shift = call i64 @llvm.cttz.i64(i64 %lanes, i1 true)
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %loop ]
+  %p_at = getelementptr ptr, ptr %at, i64 %i
+  %p = load ptr, ptr %p_at, align 8
+  %inc_at = getelementptr i64, ptr %incs, i64 %i
+  %inc = load i64, ptr %inc_at, align 8
+  %item = lshr i64 %inc, %shift
+  %distance = mul i64 %item, %n
+  %q = getelementptr i8, ptr %p, i64 %distance
+  store ptr %q, ptr %p_at, align 8
+  %i_next = add i64 %i, 1
+  %more = icmp slt i64 %i_next, %nops
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+declare i64 @llvm.cttz.i64(i64, i1)
 
 ; %count items of every operand; operand i starts at %args[i] and moves by %steps[i] bytes, any step and any alignment.
 define void @fl_block(ptr %k, ptr %args, ptr %steps, i64 %count, i64 %flags) nounwind {
@@ -205,7 +241,9 @@ looked:
   %none_strided = icmp eq i8 %strided_next, 0
   br i1 %none_strided, label %straight, label %blocks
 straight:
-  %streaming = icmp ne i64 %flags, 0
+  %streams = and i64 %flags, 1
+  %streaming = icmp ne i64 %streams, 0
+  %apart_only = and i64 %flags, 2
   br i1 %streaming, label %border, label %run
 border:
   %head = call i64 @items_to_border(ptr %k, ptr %at)
@@ -215,12 +253,18 @@ stream:
   %no_head = icmp eq i64 %head, 0
   br i1 %no_head, label %run, label %run_head
 run_head:
-  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %head, i64 0, ptr %padded)
+  %apart = icmp ne i64 %apart_only, 0
+  %has_vector = icmp uge i64 %count, %lanes
+  %covers = icmp ult i64 %head, %lanes
+  %first_vector0 = and i1 %apart, %has_vector
+  %first_vector = and i1 %first_vector0, %covers
+  %head_items = select i1 %first_vector, i64 %lanes, i64 %head
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %head_items, i64 %apart_only, ptr %padded)
   call void @restart(ptr %k, ptr %args, ptr %at, ptr %incs, ptr %is_packed, i64 %head)
   br label %run
 run:
   %done_items = phi i64 [ 0, %straight ], [ 0, %border ], [ 0, %stream ], [ %head, %run_head ]
-  %run_flags = phi i64 [ 0, %straight ], [ 0, %border ], [ %flags, %stream ], [ %flags, %run_head ]
+  %run_flags = phi i64 [ %apart_only, %straight ], [ %apart_only, %border ], [ %flags, %stream ], [ %flags, %run_head ]
   %run_items = sub i64 %count, %done_items
   call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %run_items, i64 %run_flags, ptr %padded)
   br label %done
@@ -232,7 +276,8 @@ blocks:
   call void @restart(ptr %k, ptr %args, ptr %at, ptr %incs, ptr %is_packed, i64 %first)
   call void @move_packed(ptr %k, ptr %args, ptr %steps, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %first, i64 %m, i64 0, i64 %nin)
   call void @place_packed(ptr %at, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %nops)
-  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %m, i64 0, ptr %padded)
+  %block_flags = and i64 %flags, 2
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %m, i64 %block_flags, ptr %padded)
   call void @move_packed(ptr %k, ptr %args, ptr %steps, ptr %is_packed, ptr %packed, i64 %packed_bytes, i64 %first, i64 %m, i64 %nin, i64 %nops)
   br label %block_end
 block_end:

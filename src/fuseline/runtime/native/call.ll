@@ -259,6 +259,7 @@ given_memory:
   br label %given_input
 given_input:
   %gi = phi i64 [ 0, %given_memory ], [ %gi_next, %given_input_apart ]
+  %all_apart = phi i1 [ true, %given_memory ], [ %all_apart_next, %given_input_apart ]
   %gi_at = getelementptr ptr, ptr %pointers, i64 %gi
   %gi_data = load i64, ptr %gi_at, align 8
   %gi_item_at = getelementptr i64, ptr %item_sizes, i64 %gi
@@ -274,6 +275,7 @@ given_input:
   %gi_harmless = or i1 %gi_apart, %gi_same
   br i1 %gi_harmless, label %given_input_apart, label %weigh
 given_input_apart:
+  %all_apart_next = and i1 %all_apart, %gi_apart
   %gi_next = add i64 %gi, 1
   %gi_more = icmp slt i64 %gi_next, %count
   br i1 %gi_more, label %given_input, label %given_run
@@ -281,7 +283,8 @@ given_run:
   %target_place = getelementptr ptr, ptr %pointers, i64 %count
   store i64 %target_data, ptr %target_place, align 8
   %given_fp = call i64 @fp_enter()
-  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 0)
+  %given_flags = select i1 %all_apart_next, i64 2, i64 0
+  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 %given_flags)
   call void @fp_leave(i64 %given_fp)
   call void @Py_IncRef(ptr %target)
   ret ptr %target
@@ -319,7 +322,7 @@ no_memory:
   ret ptr null
 run:
   %fp = call i64 @fp_enter()
-  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 0)
+  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 2)
   call void @fp_leave(i64 %fp)
   %direct_wrap_at = getelementptr %entry, ptr %e, i64 0, i32 1
   %direct_wrap = load ptr, ptr %direct_wrap_at, align 8

@@ -117,7 +117,7 @@ hold:
   %h_more = icmp slt i64 %h_next, %nops
   br i1 %h_more, label %hold, label %held_all
 held_all:
-  ; Stores past the caches are for outputs that nothing has just been read from.
+  ; The flags are for outputs that nothing is read from.
   %apart = icmp eq i64 %verdict, 1
   %given_flags = select i1 %apart, i64 %flags, i64 0
   br label %start

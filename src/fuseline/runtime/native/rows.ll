@@ -4,7 +4,7 @@
 ; run on from row to row are used where they are; inputs that are the same in every row are laid out once; the others
 ; pass through packed blocks. If rows are whole vectors and some operand runs across them, as a transpose does, the body is
 ; called for each row instead, and operands that are dense inside a row are used where they are.
-define internal void @rows(ptr %k, ptr %args, ptr %steps, ptr %row_steps, i64 %inner, i64 %rows) nounwind {
+define internal void @rows(ptr %k, ptr %args, ptr %steps, ptr %row_steps, i64 %inner, i64 %rows, i64 %flags) nounwind {
 entry:
   %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
   %lanes = load i64, ptr %lanes_at, align 8
@@ -35,6 +35,7 @@ entry:
   ; 0 used in place, 1 the same in every row, 2 packed, 3 used in place a row at a time
   %kinds = alloca i8, i64 %nops, align 1
   %advances = alloca i64, i64 %nops, align 8
+  %apart_only = and i64 %flags, 2
   %row_rest = urem i64 %inner, %lanes
   %row_vectors = udiv i64 %inner, %lanes
   %whole_rows = icmp eq i64 %row_rest, 0
@@ -133,7 +134,7 @@ each_row:
   br i1 %r_more, label %each_row, label %out
 together:
   %count = mul i64 %m, %inner
-  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 0, ptr %padded)
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %apart_only, ptr %padded)
   br label %out
 out:
   %o = phi i64 [ %nin, %together ], [ %nin, %each_row ], [ %o_next, %out_next ]
@@ -183,7 +184,9 @@ repeat:
 direction:
   %step_size = call i64 @llvm.abs.i64(i64 %step, i1 false)
   %row_step_size = call i64 @llvm.abs.i64(i64 %row_step, i1 false)
-  %down = icmp ult i64 %row_step_size, %step_size
+  %nearer = icmp ult i64 %row_step_size, %step_size
+  %moves = icmp ne i64 %row_step, 0
+  %down = and i1 %nearer, %moves
   ; Lines are rows or columns: how many, their length, and the steps on both sides along them and between them.
   %lines = select i1 %down, i64 %inner, i64 %rows
   %length = select i1 %down, i64 %rows, i64 %inner

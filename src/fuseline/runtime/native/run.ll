@@ -238,7 +238,7 @@ items:
   call void @fl_block(ptr %k, ptr %here, ptr %steps, i64 %count, i64 %flags)
   br label %computed
 short:
-  call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count)
+  call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count, i64 %flags)
   br label %computed
 computed:
   %t_next = add i64 %t, 1
