@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fuseline.api.kernel import compile
 from fuseline.runtime import recycle
 
 F32 = np.dtype(np.float32)
@@ -97,3 +99,23 @@ def test_threads_never_share_a_block() -> None:
 
     with ThreadPoolExecutor(8) as executor:
         assert all(executor.map(work, range(8)))
+
+
+def test_repeated_calls_take_memory_of_results_that_nobody_sees() -> None:
+    kernel = compile("s = x + y\np = x*y")
+    x = np.ones(SHAPE, np.float32)
+    kernel(x, x)
+    kernel(x, x)
+    held = kernel(x, x)
+    s, p = kernel(x, x)
+    addresses = {s.ctypes.data, p.ctypes.data}
+    assert not addresses & {a.ctypes.data for a in held}
+    part = s[3:]
+    del s, p
+    again = kernel(x, x)
+    assert addresses_of(again) & addresses and part.ctypes.data - 3 * 700 * 4 not in addresses_of(again)
+    assert (part == 2).all() and (held.p == 1).all()
+
+
+def addresses_of(results: tuple[np.ndarray[Any, Any], ...]) -> set[int]:
+    return {r.ctypes.data for r in results}

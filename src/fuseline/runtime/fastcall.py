@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import iterate, native, recycle, threads
+from . import arrays, iterate, native, recycle, threads
 from .locks import Lock
 from .loop import Loop
 
@@ -28,7 +28,6 @@ _PREPARED_CALLS = 16
 _MAY_REPLACE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 """Without the interpreter's lock another thread may be looking at a record: none is given up then."""
 _NUMBER = -1  # the rank of a Python number
-_NEW_FROM_DESCR = 94  # position in NumPy's table of array functions, part of its stable binary interface
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
 
@@ -41,37 +40,6 @@ class _MethodDef(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     ]
-
-
-class _Array(ctypes.Structure):
-    """PyArrayObject after PyObject_HEAD (numpy/ndarraytypes.h)."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("nd", ctypes.c_int),
-        ("dimensions", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("base", ctypes.c_void_p),
-        ("descr", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-    ]
-
-
-@functools.cache
-def is_available() -> bool:
-    """Whether this NumPy's arrays have the layout that native code reads."""
-    for sample in (np.zeros((3, 5), np.float32), np.zeros(7, np.int8)[::2], np.zeros(())):
-        head = _Array.from_address(id(sample) + object.__basicsize__)
-        known = (head.data, head.nd, head.descr, head.flags)
-        if known != (sample.ctypes.data, sample.ndim, id(sample.dtype), sample.flags.num):
-            return False
-        if (
-            tuple(head.dimensions[: sample.ndim]) != sample.shape
-            or tuple(head.strides[: sample.ndim]) != sample.strides
-        ):
-            return False
-    type_field = ctypes.c_void_p.from_address(id(sample) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
-    return type_field.value == id(np.ndarray)
 
 
 @functools.cache
@@ -90,18 +58,6 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_o
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
-
-
-@functools.cache
-def _new_array() -> int:
-    """Address of PyArray_NewFromDescr."""
-    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
-
-    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    table = (ctypes.c_void_p * (_NEW_FROM_DESCR + 1)).from_address(get(_multiarray_umath._ARRAY_API, None))
-    return table[_NEW_FROM_DESCR] or 0
 
 
 class FastCall:
@@ -128,11 +84,12 @@ class FastCall:
             id(_OUT),
             id(out_type),
             id(_REFUSALS),
-            _new_array(),
+            arrays.new_from_descr(),
             ctypes.addressof(self._table),
             id(threads.limit_variable),
             ctypes.addressof(threads.current_place),
             0,
+            recycle.store_address(),
         )
         self._caller = (ctypes.c_void_p * len(fields))(*fields)
         self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
@@ -191,7 +148,7 @@ class FastCall:
 class _Record:
     """A `%prepared` of native/prepared.ll and everything that it points to."""
 
-    __slots__ = ("__weakref__", "_entry", "_fields", "_job", "_layouts", "_limit", "_maker", "_prepared")
+    __slots__ = ("__weakref__", "_entry", "_fields", "_job", "_layouts", "_limit", "_prepared")
 
     def __init__(
         self, prepared: iterate.Prepared, numbers: Sequence[bool], limit: object, entry: tuple[Any, ...]
@@ -202,7 +159,6 @@ class _Record:
         self._job = ctypes.create_string_buffer(prepared.job)
         layouts = _layouts(prepared, numbers)
         self._layouts = (ctypes.c_int64 * sum(map(len, layouts)))(*[value for layout in layouts for value in layout])
-        self._maker = None if prepared.makes_plain_outputs else _maker(prepared)
         self._fields = (ctypes.c_void_p * 10)(
             ctypes.addressof(entry[0]),
             id(self),
@@ -212,18 +168,13 @@ class _Record:
             ctypes.addressof(self._job),
             launch.helpers,
             prepared.flags,
-            id(self._maker) if self._maker is not None else None,
+            recycle.SMALLEST_BYTES,
             launch.items > _DIRECT_ITEMS,
         )
 
     @property
     def address(self) -> int:
         return ctypes.addressof(self._fields)
-
-
-def _maker(prepared: iterate.Prepared) -> Callable[[], tuple[Any, ...]]:
-    shape, axes, dtypes = prepared.shape, prepared.axes, prepared.loop.outputs
-    return lambda: tuple([recycle.empty(shape, dtype, axes) for dtype in dtypes])
 
 
 def _layouts(prepared: iterate.Prepared, numbers: Sequence[bool]) -> list[list[int]]:

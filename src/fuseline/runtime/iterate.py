@@ -244,12 +244,6 @@ class Prepared:
         """Whether another number of threads would make it another launch."""
         return self.launch.may_be_shared
 
-    @property
-    def makes_plain_outputs(self) -> bool:
-        """Whether new outputs are in memory of NumPy's, because they are too small to be recycled."""
-        largest = max(d.itemsize for d in self.loop.outputs) * self.launch.items
-        return largest < recycle.SMALLEST_BYTES
-
 
 def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Prepared | None:
     """What `run` just did for ``inputs`` with new outputs, to be done again; None for empty results."""

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import NumberRangeError, ShapeError, TypeRuleError
+from . import arrays as array_layout
 from . import iterate, nest, recycle, threads
-from .fastcall import FastCall, is_available
+from .fastcall import FastCall
 from .locks import Lock
 from .loop import Loop
 from .ufunc import OPERAND_LIMIT, make_ufunc
@@ -127,7 +128,7 @@ class ElementwiseKernel:
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = Lock()
         few_rows = FEW_ROWS if self._reads_evenly else 0
-        self._fast = FastCall(self._python_call, few_rows, self._single) if is_available() else None
+        self._fast = FastCall(self._python_call, few_rows, self._single) if array_layout.is_known() else None
         self._remembered: DTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call

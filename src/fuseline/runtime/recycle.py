@@ -1,7 +1,8 @@
 """Memory for the outputs of large calls, kept when an array dies and given to the next one.
 
 Fresh memory costs a page fault for every 4 KiB written, about as much time as a memory-bound kernel needs for the bytes
-themselves. At most `bound_bytes` lie idle; ``FUSELINE_RECYCLE_BYTES=0`` turns the store off and `trim` empties it.
+themselves. At most `bound_bytes` lie idle; ``FUSELINE_RECYCLE_BYTES=0`` turns the store off and `trim` empties it. The
+store is native/store.ll's, so a large call that returns a new array runs no Python for it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import arrays, native
 from .environment import stated_count
 from .host import physical_memory_bytes
+from .image import immortal
+from .locks import Lock
 
 SMALLEST_BYTES = 1 << 20
 """Smaller arrays come from NumPy, whose allocator reuses memory of that size already."""
 _DEFAULT_BOUND_BYTES = 1 << 30
 _SHARE_OF_MEMORY = 8
-_LARGEST_WASTE = 1.25
-"""An idle block serves a request that is smaller by at most this factor."""
+_BLOCKS = 64
+_HEADER_FIELDS = 8
+_IDLE, _BOUND = 2, 3
 
 
 @functools.cache
@@ -35,87 +40,78 @@ def bound_bytes() -> int:
     return min(_DEFAULT_BOUND_BYTES, physical_memory_bytes() // _SHARE_OF_MEMORY)
 
 
-class _Block:
-    """Memory, and the type of the buffer that stands for one use of it."""
-
-    __slots__ = ("address", "lease_type", "memory", "size_bytes")
-
-    def __init__(self, size_bytes: int) -> None:
-        # Where NumPy puts it: results then stand to a cache line and a page as operands do. Another phase made stores
-        # look like hazards for the next loads (same low twelve address bits) and cost up to half of a kernel's speed.
-        self.memory = np.empty(size_bytes, np.uint8)
-        self.address = self.memory.ctypes.data
-        self.size_bytes = size_bytes
-        self.lease_type = _lease_type(size_bytes)
+_Fields = ctypes.c_int64 * (_HEADER_FIELDS + 2 * _BLOCKS)
+_made: list[ctypes.Array[ctypes.c_int64]] = []
+_making = Lock()
 
 
-@functools.lru_cache(maxsize=64)
-def _lease_type(size_bytes: int) -> type[Any]:
-    """A ctypes array type whose instances, as bases of arrays, give their block back when the last view dies."""
+def _store() -> ctypes.Array[ctypes.c_int64]:
+    """The `%store` of this process. It is never freed: arrays may die after everything else."""
+    with _making:
+        if not _made:
+            functions = (arrays.new_from_descr(), arrays.set_base_object())
+            _made.append(_Fields(0, 0, 0, bound_bytes(), *functions, id(np.ndarray), object.__basicsize__))
+            immortal(_made[0])
+        return _made[0]
 
-    def give_back(self: Any, give_back: Callable[[_Block], None] = _give_back) -> None:
-        give_back(self.block)
 
-    return type("Lease", (ctypes.c_char * size_bytes,), {"__del__": give_back})
+def store_address() -> int:
+    """Address of the store."""
+    return ctypes.addressof(_store())
 
 
-_idle: dict[int, _Block] = {}
-"""Blocks that no array uses, by address, the one idle longest first. Only single, atomic operations touch it."""
+@functools.cache
+def _new_array() -> Callable[..., Any]:
+    kind = ctypes.PYFUNCTYPE(
+        ctypes.py_object,
+        ctypes.c_void_p,  # store
+        ctypes.py_object,  # dtype
+        ctypes.c_int64,  # axes
+        ctypes.c_void_p,  # lengths
+        ctypes.c_void_p,  # strides
+        ctypes.c_int64,  # bytes
+    )
+    return kind(native.support().exports["fl_store_array"])
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> NDArray[Any]:
     """An uninitialised array like `numpy.empty`'s, from idle memory where there is some that fits.
 
     ``axes`` is the order of the axes in memory, slowest first (C order when None). A recycled array does not own its
-    memory: its ``base`` is the block, so `numpy.ndarray.resize` refuses it.
+    memory: its ``base`` is a capsule that holds the block, so `numpy.ndarray.resize` refuses it.
     """
     stored = shape if axes is None else tuple(shape[a] for a in axes)
     size_bytes = math.prod(stored) * dtype.itemsize
     laid_out: NDArray[Any]
-    if size_bytes < SMALLEST_BYTES or size_bytes > bound_bytes():
+    if size_bytes < SMALLEST_BYTES or size_bytes > bound_bytes() or not arrays.is_known():
         laid_out = np.empty(stored, dtype)
     else:
-        block = _take(size_bytes) or _Block(size_bytes)
-        lease = block.lease_type.from_address(block.address)
-        lease.block = block
-        laid_out = np.ndarray(stored, dtype, buffer=lease)
+        store = _store()
+        store[_BOUND] = bound_bytes()
+        lengths, strides = _c_order(stored, dtype.itemsize)
+        laid_out = _new_array()(ctypes.addressof(store), dtype, len(stored), lengths, strides, size_bytes)
     if axes is None:
         return laid_out
     return laid_out.transpose(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-def _take(size_bytes: int) -> _Block | None:
-    for address, block in reversed(list(_idle.items())):
-        if size_bytes <= block.size_bytes <= size_bytes * _LARGEST_WASTE:
-            taken = _idle.pop(address, None)
-            if taken is not None:  # else another thread was first
-                return taken
-    return None
-
-
-def _give_back(block: _Block) -> None:
-    _idle[block.address] = block
-    _shrink(bound_bytes())
-
-
-def _shrink(limit_bytes: int) -> int:
-    """Drop the blocks idle longest until the rest fits; the bytes dropped."""
-    dropped = 0
-    excess = idle_bytes() - limit_bytes
-    for address in list(_idle) if excess > 0 else ():
-        block = _idle.pop(address, None)
-        if block is not None:
-            dropped += block.size_bytes
-        if dropped >= excess:
-            break
-    return dropped
+def _c_order(shape: tuple[int, ...], item_bytes: int) -> tuple[ctypes.Array[Any], ctypes.Array[Any]]:
+    strides = [item_bytes] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * shape[axis]
+    kind = ctypes.c_int64 * len(shape)
+    return kind(*shape), kind(*strides)
 
 
 def trim() -> int:
     """Give idle memory back to the system; the bytes given back. Arrays in use are not touched."""
-    return _shrink(0)
+    if not _made:
+        return 0
+    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+    given_back: int = kind(native.support().exports["fl_store_shrink"])(store_address(), 0)
+    return given_back
 
 
 def idle_bytes() -> int:
     """Bytes kept for later calls."""
-    return sum(block.size_bytes for block in list(_idle.values()))
+    return _made[0][_IDLE] if _made else 0

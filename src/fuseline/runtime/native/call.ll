@@ -24,8 +24,8 @@ declare void @PyErr_Clear()
 ; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
 ; an array for one output, a tuple for several; the errors that are refusals; NumPy's PyArray_NewFromDescr; %table of prepared
 ; calls; the context variable with the limit of threads; the place of the current pool's address; calls so far that were like
-; no prepared one.
-%caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64 }
+; no prepared one; the %store of new outputs.
+%caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr }
 ; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr, flags (numpy/ndarraytypes.h).
 %array = type { ptr, i32, ptr, ptr, ptr, ptr, i32 }
 

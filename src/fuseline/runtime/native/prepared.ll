@@ -5,16 +5,15 @@
 declare i32 @PyContextVar_Get(ptr, ptr, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
-declare ptr @PyObject_CallNoArgs(ptr)
 declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare i32 @getpid()
 
 ; 0 the %entry of its dtypes; 1 a Python object that keeps all of this; 2 the value of the thread limit it is for (null:
 ; any); 3 layouts of the operands; 4 bytes of one; 5 %job without addresses; 6 threads of the pool that may help; 7 flags of
-; the body where outputs and inputs are apart; 8 a Python function that makes new outputs, or null where NumPy's memory will
-; do; 9 whether other Python threads run meanwhile.
-%prepared = type { ptr, ptr, ptr, ptr, i64, ptr, i64, i64, ptr, i64 }
+; the body where outputs and inputs are apart; 8 bytes from which on new outputs take memory of the store; 9
+; whether other Python threads run meanwhile.
+%prepared = type { ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
 %table = type { i64, [0 x ptr] }
 ; 0 rank, -1 for a Python number; bytes from the first element 1 to the lowest, 2 to behind the highest, 3 to where the loop
 ; starts; 4 a number that operands of one shape, one set of strides and one item size share; 5 lengths, then strides.
@@ -347,28 +346,12 @@ no:
 ; Puts new outputs into %objects, owned; false with an exception set where there is no memory.
 define internal i1 @new_outputs(ptr %caller, ptr %e, ptr %r, i64 %count, i64 %nops, ptr %objects) nounwind {
 entry:
-  %maker_at = getelementptr %prepared, ptr %r, i64 0, i32 8
-  %maker = load ptr, ptr %maker_at, align 8
-  %plain = icmp eq ptr %maker, null
-  br i1 %plain, label %begin, label %ask
-ask:
-  %tuple = call ptr @PyObject_CallNoArgs(ptr %maker)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %no, label %take
-take:
-  %t = phi i64 [ %count, %ask ], [ %t_next, %take ]
-  %position = sub i64 %t, %count
-  %item = call ptr @PyTuple_GetItem(ptr %tuple, i64 %position)
-  call void @Py_IncRef(ptr %item)
-  %item_at = getelementptr ptr, ptr %objects, i64 %t
-  store ptr %item, ptr %item_at, align 8
-  %t_next = add i64 %t, 1
-  %t_more = icmp slt i64 %t_next, %nops
-  br i1 %t_more, label %take, label %taken
-taken:
-  call void @Py_DecRef(ptr %tuple)
-  ret i1 true
-begin:
+  %least_at = getelementptr %prepared, ptr %r, i64 0, i32 8
+  %least = load i64, ptr %least_at, align 8
+  %store_at = getelementptr %caller, ptr %caller, i64 0, i32 12
+  %store = load ptr, ptr %store_at, align 8
+  %most_at = getelementptr %store, ptr %store, i64 0, i32 3
+  %most = load i64, ptr %most_at, align 8
   %type_at = getelementptr %caller, ptr %caller, i64 0, i32 2
   %type = load ptr, ptr %type_at, align 8
   %new_at = getelementptr %caller, ptr %caller, i64 0, i32 7
@@ -379,7 +362,7 @@ begin:
   %bytes = load i64, ptr %bytes_at, align 8
   br label %output
 output:
-  %o = phi i64 [ %count, %begin ], [ %o_next, %made ]
+  %o = phi i64 [ %count, %entry ], [ %o_next, %made ]
   %layout_offset = mul i64 %o, %bytes
   %layout = getelementptr i8, ptr %layouts, i64 %layout_offset
   %rank = load i64, ptr %layout, align 8
@@ -387,9 +370,25 @@ output:
   %dims = getelementptr %layout, ptr %layout, i64 0, i32 5
   %descr_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %o
   %descr = load ptr, ptr %descr_at, align 8
-  call void @Py_IncRef(ptr %descr)
   %strides = getelementptr i64, ptr %dims, i64 %rank
-  %array = call ptr %new(ptr %type, ptr %descr, i32 %nd, ptr %dims, ptr %strides, ptr null, i32 0, ptr null)
+  %low_at = getelementptr %layout, ptr %layout, i64 0, i32 1
+  %low = load i64, ptr %low_at, align 8
+  %high_at = getelementptr %layout, ptr %layout, i64 0, i32 2
+  %high = load i64, ptr %high_at, align 8
+  %size = sub i64 %high, %low
+  %large = icmp sge i64 %size, %least
+  %not_huge = icmp sle i64 %size, %most
+  %stored = and i1 %large, %not_huge
+  br i1 %stored, label %from_store, label %from_numpy
+from_store:
+  %lent = call ptr @fl_store_array(ptr %store, ptr %descr, i64 %rank, ptr %dims, ptr %strides, i64 %size)
+  br label %look
+from_numpy:
+  call void @Py_IncRef(ptr %descr)
+  %own = call ptr %new(ptr %type, ptr %descr, i32 %nd, ptr %dims, ptr %strides, ptr null, i32 0, ptr null)
+  br label %look
+look:
+  %array = phi ptr [ %lent, %from_store ], [ %own, %from_numpy ]
   %not_made = icmp eq ptr %array, null
   br i1 %not_made, label %drop, label %made
 made:

@@ -1,0 +1,62 @@
+"""What native code knows of NumPy's arrays: their layout in memory, and two functions of NumPy's table."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import numpy as np
+
+_NEW_FROM_DESCR, _SET_BASE_OBJECT = 94, 282
+"""Positions in NumPy's table of array functions, part of its stable binary interface."""
+
+
+class _Array(ctypes.Structure):
+    """PyArrayObject after PyObject_HEAD (numpy/ndarraytypes.h)."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("nd", ctypes.c_int),
+        ("dimensions", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("base", ctypes.c_void_p),
+        ("descr", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    ]
+
+
+@functools.cache
+def is_known() -> bool:
+    """Whether this NumPy's arrays have the layout that native code reads."""
+    for sample in (np.zeros((3, 5), np.float32), np.zeros(7, np.int8)[::2], np.zeros(())):
+        head = _Array.from_address(id(sample) + object.__basicsize__)
+        known = (head.data, head.nd, head.descr, head.flags)
+        if known != (sample.ctypes.data, sample.ndim, id(sample.dtype), sample.flags.num):
+            return False
+        if (
+            tuple(head.dimensions[: sample.ndim]) != sample.shape
+            or tuple(head.strides[: sample.ndim]) != sample.strides
+        ):
+            return False
+    type_field = ctypes.c_void_p.from_address(id(sample) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
+    return type_field.value == id(np.ndarray)
+
+
+@functools.cache
+def _table() -> ctypes.Array[ctypes.c_void_p]:
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
+
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    return (ctypes.c_void_p * (_SET_BASE_OBJECT + 1)).from_address(get(_multiarray_umath._ARRAY_API, None))
+
+
+def new_from_descr() -> int:
+    """Address of PyArray_NewFromDescr."""
+    return _table()[_NEW_FROM_DESCR] or 0
+
+
+def set_base_object() -> int:
+    """Address of PyArray_SetBaseObject."""
+    return _table()[_SET_BASE_OBJECT] or 0
