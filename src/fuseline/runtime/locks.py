@@ -11,7 +11,7 @@ class Lock(RLock):  # type: ignore[misc]  # a base class in every CPython, whate
     """A re-entrant lock for use with ``with``; free in a forked child.
 
     ``with`` takes and frees it in C: a method of ours would be a place for an interrupt between the lock and the
-    statement that frees it.
+    statement that frees it. (Python 3.14 itself leaves such a place, at every ``with`` statement, for all locks.)
     """
 
     __slots__ = ()

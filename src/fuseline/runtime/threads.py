@@ -31,7 +31,11 @@ _limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("fuseline_th
 
 @contextlib.contextmanager
 def limit(threads: int) -> Iterator[None]:
-    """Calls made inside, by this thread or task, use at most ``threads`` threads (the caller's included)."""
+    """Calls made inside, by this thread or task, use at most ``threads`` threads (the caller's included).
+
+    A thread that is started inside has the limit where Python gives threads the context of their starter, as its
+    free-threaded builds do from 3.14 on.
+    """
     if not 1 <= threads <= THREAD_LIMIT:
         raise LimitError(f"a thread count is from 1 to {THREAD_LIMIT}, not {threads}")
     token = _limit.set(threads)
