@@ -143,8 +143,12 @@ def exponential_fits() -> list[Fit]:
 def logarithm_fits() -> list[Fit]:
     """log(1 + f) after its leading terms, with 1 + f in [sqrt(1/2), sqrt(2)]."""
     rows = [
-        Fit("LOG_F32", "(log(1 + f) - f + f*f/2)/f**3", lambda f: (mp.log1p(f) - f + f * f / 2) / f**3,
-            lambda f: f**3 / mp.log1p(f), "f**3/log1p(f)", ("-0.2930", "0.4145"), 8, 24)
+        Fit(f"{name}_F32", f"({written}(1 + f) - f*{written}(e))/f**2",
+            lambda f, base=base: (mp.log1p(f) - f) / f**2 / base(), lambda f, base=base: f**2 / mp.log1p(f) * base(),
+            f"f**2/{written}(1 + f)", ("-0.2930", "0.4145"), 8, 24)
+        for name, written, base in (
+            ("LOG", "log", lambda: mp.mpf(1)), ("LOG2", "log2", lambda: mp.log(2)), ("LOG10", "log10", lambda: mp.log(10))
+        )
     ]  # fmt: skip
     for suffix, degree in (("F64", 6), ("WIDE", 3)):
         rows.append(
@@ -212,7 +216,10 @@ def trigonometric_fits() -> list[Fit]:
     cosine = in_square(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4)
     arcsine = in_square(lambda x: (mp.asin(x) / x - 1) / x**2)
     arctangent = in_square(lambda x: (mp.atan(x) / x - 1) / x**2)
-    rows = []
+    rows = [
+        Fit("COSINE_F32", "(cos(r) - 1)/r**2 in u = r*r", in_square(lambda r: (mp.cos(r) - 1) / r**2),
+            in_square(lambda r: r**2 / mp.cos(r)), "r**2/cos(r)", (0, eighth["F32"]), 3, 24)
+    ]  # fmt: skip
     for suffix, degrees, bits in (("F32", (2, 2, 4), 24), ("F64", (5, 5, 12), 53)):
         rows += [
             Fit(f"SIN_{suffix}", "(sin(r) - r)/r**3 in u = r*r", sine, in_square(lambda r: r**3 / mp.sin(r)),
@@ -258,7 +265,8 @@ CONSTANTS = [
     Constant("TWO_THIRDS_F64", "2/3", lambda: mp.mpf(2) / 3, (53, 53)),
     Constant("PI_HALF_F32", "pi/2", lambda: mp.pi / 2, (24, 24)),
     Constant("PI_HALF_F64", "pi/2", lambda: mp.pi / 2, (53, 53)),
-    Constant("PI_HALF_THREE_F32", "pi/2", lambda: mp.pi / 2, (24, 24, 24)),
+    # A count of quarter turns times the second part must be exact.
+    Constant("PI_HALF_THREE_F32", "pi/2", lambda: mp.pi / 2, (24, 11, 24)),
     Constant("PI_HALF_THREE_F64", "pi/2", lambda: mp.pi / 2, (53, 53, 53)),
     Constant("GELU_LINEAR_F64", "2*sqrt(2/pi)", lambda: 2 * mp.sqrt(2 / mp.pi), (53, 53)),
     Constant("GELU_CUBIC_F64", "2*sqrt(2/pi)*0.044715", lambda: 2 * mp.sqrt(2 / mp.pi) * mp.mpf("0.044715"), (53, 53)),

@@ -59,7 +59,9 @@ def _gate_single(y: Expr, numerator: Expr | None = None) -> Expr:
     tail = fma(r * r, polynomial(r, f.table("EXP"), cuts=1), r_low)
     slope, slope_rest = fast_two_sum(r_high, tail)
     scale = power_of_two(bits, f)  # times 1 + slope it is the exponential
-    total, rest = fast_two_sum(at_least(scale, _SINGLE_UNIT), at_most(scale, _SINGLE_UNIT))
+    # Where the unit is the larger of the two, the sum is exact as long as the smaller one matters.
+    total = scale + _SINGLE_UNIT
+    rest = _SINGLE_UNIT - (total - scale)
     denominator = fma(scale, slope, total)
     rest = fma(scale, slope, total - denominator) + rest
     inverse = 1.0 / denominator

@@ -7,7 +7,7 @@ import math
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
 from .exponential import exp_of_sum, exp_wide
-from .formats import DOUBLE, WIDE, at_least, at_most, polynomial, two_product, with_sign_of
+from .formats import DOUBLE, WIDE, at_least, at_most, fast_two_sum, polynomial, two_product, two_sum, with_sign_of
 from .pieces import odd_by_pieces
 
 
@@ -26,8 +26,9 @@ def erfc(x: Expr) -> Expr:
         return where(x < 0.0, 2.0 - tail, tail).cast(F32)
     a = abs(x)
     tail = _tail_double(at_most(a, 27.3), a.like(0.0), a.like(1.0))
-    near = 1.0 - fma(x, polynomial(x * x, DOUBLE.table("ERF")), x)
-    return where(a < 0.25, near, where(x < 0.0, 2.0 - tail, tail))
+    total, rest = fast_two_sum(x.like(1.0), -x)
+    near = total + fma(-x, polynomial(x * x, DOUBLE.table("ERF")), rest)
+    return where(a < _NEAR, near, where(x < 0.0, 2.0 - tail, tail))
 
 
 def gelu(x: Expr) -> Expr:
@@ -45,10 +46,21 @@ def gelu(x: Expr) -> Expr:
     half = clamped * 0.5
     negative = _tail_double(y, y_rest, half)
     upper = fma(-x, 0.5 * _tail_double(y, y_rest, x.like(1.0)), x)
-    z = clamped * high
-    near = fma(half, fma(z, polynomial(z * z, DOUBLE.table("ERF")), z), half)
+    # 1 + erf(z) as the sum of 1 + z and something small.
+    z, z_rest = two_product(clamped, x.like(high))
+    z_rest = fma(clamped, low, z_rest)
+    total, rest = fast_two_sum(x.like(1.0), z)
+    square = z * z
+    slope = fma(square, fma(square, 0.5 * _ERF_SLOPE, -_ERF_SLOPE), _ERF_SLOPE)
+    small = fma(z, polynomial(square, DOUBLE.table("ERF")), fma(z_rest, slope, rest))
+    near = fma(half, total, half * small)
     far = where(x < 0.0, negative, where(x > 38.5, x, upper))
-    return where(a < 0.354, call("with_sign", near, x), far)
+    return where(a < _NEAR * math.sqrt(2.0), call("with_sign", near, x), far)
+
+
+_NEAR = 0.65
+"""Up to this argument 1 - erf(x) is more accurate than the exponential form."""
+_ERF_SLOPE = 2.0 / math.sqrt(math.pi)
 
 
 def _tail_wide(y: Expr) -> Expr:
@@ -63,8 +75,17 @@ def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
     square_rest = fma(y + y, y_rest, square_rest)
     (center,) = DOUBLE.table("ERFC_CENTER")
     v = (y - center) / (y + center)
-    slow = polynomial(v, DOUBLE.table("ERFC")) / fma(y, 2.0, 1.0)
-    return exp_of_sum(-square, -square_rest, factor * slow)
+    # The quotient of a polynomial and 2y + 1, times the factor, in two parts; v is rounded, but it matters little.
+    constant, *others = DOUBLE.table("ERFC")
+    slope = polynomial(v, others)
+    top = fma(slope, v, constant)
+    top_rest = fma(slope, v, constant - top)
+    bottom, bottom_rest = two_sum(y + y, y.like(1.0))
+    bottom_rest = fma(y_rest, 2.0, bottom_rest)
+    quotient = top / bottom
+    rest = (fma(-quotient, bottom, top) + fma(-quotient, bottom_rest, top_rest)) / bottom
+    product, product_rest = two_product(factor, quotient)
+    return exp_of_sum(-square, -square_rest, product, fma(factor, rest, product_rest))
 
 
 def _erf_double(x: Expr) -> Expr:

@@ -98,10 +98,14 @@ def _reduce_wide(x: Expr) -> tuple[Expr, Expr]:
     return fma(n, -math.log(2.0), x), power_of_two(bits, WIDE)
 
 
-def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None = None) -> Expr:
-    """factor * e**(x + rest) in float64 for |x| <= 760 and a small ``rest``, rounded about once."""
+def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None = None, factor_rest: Expr | None = None) -> Expr:
+    """(factor + factor_rest) * e**(x + rest) in float64 for |x| <= 760 and small rests, rounded about once."""
     total, tail, first, second = _exp_parts(x, rest)
-    value = total + tail if factor is None else fma(total, factor, factor * tail)
+    if factor is None:
+        value = total + tail
+    else:
+        low = factor * tail if factor_rest is None else fma(total, factor_rest, factor * tail)
+        value = fma(total, factor, low)
     return (value * first) * second
 
 

@@ -16,7 +16,7 @@ from .formats import (
     two_sum,
     with_sign_of,
 )
-from .logarithm import log1p_finite, log1p_wide
+from .logarithm import log1p_finite, log1p_in_two_parts, log1p_wide
 from .pieces import odd_by_pieces
 
 
@@ -76,7 +76,7 @@ def _quarter_exponential(a: Expr) -> tuple[Expr, Expr]:
 
 
 def asinh(x: Expr) -> Expr:
-    """Inverse hyperbolic sine, log1p(a + a*a/(1 + sqrt(1 + a*a))) with a = |x|."""
+    """Inverse hyperbolic sine, log1p(a + b) with a = |x| and b = sqrt(1 + a*a) - 1 = a*a/(1 + sqrt(1 + a*a))."""
     a = abs(x)
     if x.dtype is F32:
         y = a.cast(F64)
@@ -85,12 +85,23 @@ def asinh(x: Expr) -> Expr:
         return call("with_sign", where(a < math.inf, value, a), x)
     large = a > _DOUBLED
     y = where(large, 1.0, a)
-    square = y * y
-    argument, rest = fast_two_sum(y, square / (1.0 + call("sqrt", square + 1.0)))
-    value = log1p_finite(where(large, a, argument), DOUBLE, where(large, 0.0, rest))
-    value = where(large, value + math.log(2.0), value)
+    # The argument with everything that is rounded on the way in a rest.
+    square, square_rest = two_product(y, y)
+    inside, inside_rest = two_sum(square, y.like(1.0))
+    root = call("sqrt", inside)
+    root_rest = (fma(-root, root, inside) + (inside_rest + square_rest)) / (root + root)
+    above, above_rest = fast_two_sum(root, y.like(-1.0))
+    argument, rest = two_sum(y, above)
+    argument, rest = fast_two_sum(argument, rest + (above_rest + root_rest))
+    value = _log1p_or_log_of_double(large, a, argument, rest)
     value = where(a < 2.0**-28, a, value)
     return call("with_sign", where(a < math.inf, value, a), x)
+
+
+def _log1p_or_log_of_double(large: Expr, x: Expr, argument: Expr, rest: Expr) -> Expr:
+    """log(2x) where x is ``large``, else log1p of the argument and its rest."""
+    total, tail = log1p_in_two_parts(where(large, x, argument), where(large, 0.0, rest))
+    return total + where(large, tail + math.log(2.0), tail)
 
 
 def acosh(x: Expr) -> Expr:
@@ -107,8 +118,7 @@ def acosh(x: Expr) -> Expr:
         error = fma(-root, root, inside) + (inside_rest + square_rest)
         root_rest = error / where(root == 0.0, 1.0, root + root)
         argument, rest = two_sum(root, t)
-        value = log1p_finite(where(large, x, argument), DOUBLE, where(large, 0.0, rest + root_rest))
-        value = where(large, value + math.log(2.0), value)
+        value = _log1p_or_log_of_double(large, x, argument, rest + root_rest)
     return where(x < math.inf, where(x < 1.0, math.nan, value), x)
 
 

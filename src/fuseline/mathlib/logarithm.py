@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir.build import Expr, fma, where
-from ..ir.dtype import U32, U64
+from ..ir.dtype import F32
 from .formats import (
     DOUBLE,
     SINGLE,
@@ -32,6 +32,8 @@ def log(x: Expr) -> Expr:
     high, low = f.table("LN2")
 
     def value(k: Expr, r: Expr) -> Expr:
+        if f is SINGLE:
+            return fma(k, high, r + fma(r * r, polynomial(r, f.table("LOG")), k * low))
         total, rest = fast_two_sum(k * high, r)
         return total + (rest + fma(k, low, correction(r, f)))
 
@@ -44,6 +46,8 @@ def log2(x: Expr) -> Expr:
     high, low = f.table("LOG2_E")
 
     def value(k: Expr, r: Expr) -> Expr:
+        if f is SINGLE:
+            return k + fma(r, high, fma(r * r, polynomial(r, f.table("LOG2"), cuts=0), r * low))
         product, product_rest = two_product(r, r.like(high))
         tail = fma(correction(r, f), high, fma(r, low, product_rest))
         total, rest = fast_two_sum(k, product)
@@ -59,6 +63,9 @@ def log10(x: Expr) -> Expr:
     step, step_rest = f.table("LOG10_2")
 
     def value(k: Expr, r: Expr) -> Expr:
+        if f is SINGLE:
+            tail = fma(k, step_rest, r * low)
+            return fma(k, step, fma(r, high, fma(r * r, polynomial(r, f.table("LOG10")), tail)))
         product, product_rest = two_product(r, r.like(high))
         tail = fma(correction(r, f), high, fma(k, step_rest, fma(r, low, product_rest)))
         total, rest = fast_two_sum(k * step, product)
@@ -70,8 +77,9 @@ def log10(x: Expr) -> Expr:
 def _of_positive(x: Expr, f: Format, value: Callable[[Expr, Expr], Expr]) -> Expr:
     """value(k, r) for x = 2**k * (1 + r); all but positive normal numbers get their logarithms behind a branch."""
     smallest, infinity = 1 << f.fraction_bits, (2 * f.bias + 1) << f.fraction_bits
-    # One comparison of the bits, in which whatever lies outside, signs and NaN included, is a large unsigned number.
-    unusual = x.bitcast(U32 if f is SINGLE else U64) - smallest >= infinity - smallest
+    half = 1 << (f.float_type.bits - 1)
+    # One comparison of the bits, moved so that whatever lies outside, signs and NaN included, is at the upper end.
+    unusual = x.bitcast(f.integer_type) - (smallest - half) >= infinity - smallest - half
     return where_rarely(unusual, special_cases(x, value(*split(x, f))), value(*split_normal(x, f)))
 
 
@@ -82,7 +90,25 @@ def log1p(x: Expr) -> Expr:
     value = where(abs(x) < 2.0 ** (-f.fraction_bits - 5), x, value)
     value = where(x < math.inf, value, x)
     value = where(x < -1.0, math.nan, value)
-    return where(x == -1.0, -math.inf, value)
+    value = where(x == -1.0, -math.inf, value)
+    if f is DOUBLE:
+        return value
+    unusual = ~((x > -1.0) & (x < 2.0**100))
+    return where(x == 0.0, x, where_rarely(unusual, value, _log1p_of_ordinary(x)))
+
+
+def _log1p_of_ordinary(x: Expr) -> Expr:
+    """The same in float32 for -1 < x < 2**126, but for the sign of zero."""
+    f = SINGLE
+    high, low = f.table("LN2")
+    k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
+    k = integer_to_float(k_bits, f)
+    scale = power_of_two(f.bias - k_bits, f)
+    whole = scale - 1.0
+    r = fma(x, scale, whole)
+    rest = fma(x, scale, whole - r)
+    rest = fma(-r, rest, rest)
+    return fma(k, high, r + fma(r * r, polynomial(r, f.table("LOG")), fma(k, low, rest)))
 
 
 def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
@@ -127,7 +153,9 @@ def add_log1p_wide(a: Expr, x: Expr) -> Expr:
 
 
 def integer_to_float(k: Expr, f: Format) -> Expr:
-    """A small integer as a float by two additions: 64-bit lanes have no such conversion before AVX-512."""
+    """A small integer as a float; in 64 bits by two additions, for lack of a conversion before AVX-512."""
+    if f is SINGLE:
+        return k.cast(F32)
     magic = 1.5 * 2.0**f.fraction_bits
     bits = int(np.array(magic, f.float_type.numpy).view(f.integer_type.numpy))
     return (k + bits).bitcast(f.float_type) - magic
@@ -148,16 +176,15 @@ def split(x: Expr, f: Format) -> tuple[Expr, Expr]:
 def split_normal(x: Expr, f: Format) -> tuple[Expr, Expr]:
     """The same for normal x."""
     bits = x.bitcast(f.integer_type)
-    k = (bits - _sqrt_half_bits(f)) >> f.fraction_bits
-    r = (bits - (k << f.fraction_bits)).bitcast(f.float_type) - 1.0
-    return integer_to_float(k, f), r
+    above = bits - _sqrt_half_bits(f)
+    r = (bits - (above & (-1 << f.fraction_bits))).bitcast(f.float_type) - 1.0
+    return integer_to_float(above >> f.fraction_bits, f), r
 
 
 def correction(r: Expr, f: Format) -> Expr:
     """log(1 + r) - r for r in [sqrt(1/2) - 1, sqrt(2) - 1]."""
     if f is SINGLE:
-        square = r * r
-        return fma(r * -0.5, r, (square * r) * polynomial(r, f.table("LOG")))
+        return (r * r) * polynomial(r, f.table("LOG"))
     # 2*atanh(s) with s = r/(2 + r) needs far fewer terms (fdlibm's arrangement of the sum).
     s = r / (r + 2.0)
     z = s * s

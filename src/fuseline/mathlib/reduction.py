@@ -18,7 +18,7 @@ from ..ir.dtype import F32, F64, I32, I64
 from .formats import DOUBLE, SINGLE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
 from .inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
-LARGE_SINGLE, LARGE_DOUBLE = 19, 30
+LARGE_SINGLE, LARGE_DOUBLE = 13, 30
 """Arguments up to 2 to this power are reduced by Cody and Waite's method."""
 GROUP_BITS = 4
 """Larger exponents are taken 2**GROUP_BITS at a time: one table entry for each group."""
@@ -41,11 +41,10 @@ def reduce_quarter_turns(x: Expr) -> Reduced:
 def _reduce_single(x: Expr) -> Reduced:
     n, bits = round_to_integer(x, 2.0 / math.pi, SINGLE)
     first, second, third = SINGLE.table("PI_HALF_THREE")
-    value = fma(n, -first, x)  # exact: below 1, and a multiple of 2**-24
-    product, product_rest = two_product(n, x.like(second))
-    # Where the product is the larger it is a finer multiple below 1, and the sum's error is exact as well.
-    value, rest = fast_two_sum(value, -product)
-    rest = fma(n, -third, rest - product_rest)
+    whole = fma(n, -first, x)  # exact: below 1, and a multiple of 2**-24
+    # The second product is exact as well. Where it is the larger it is a finer multiple below 1, and so is the rest.
+    value = fma(n, -second, whole)
+    rest = fma(n, -third, fma(n, -second, whole - value))
     far_bits, far = _far_single(x)
     far_value = far.cast(F32)
     far_rest = (far - far_value.cast(F64)).cast(F32)

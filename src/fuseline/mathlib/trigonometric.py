@@ -29,20 +29,31 @@ def cos(x: Expr) -> Expr:
 def _circular(x: Expr, shift: int) -> Expr:
     f = format_of(x)
     reduced = reduce_quarter_turns(x)
-    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, f)
+    parts = _sine_and_cosine_single(reduced) if f is SINGLE else _sine_and_cosine(reduced, f)
+    (sine, sine_rest), (cosine, cosine_rest) = parts
     quadrant = reduced.quadrant + shift if shift else reduced.quadrant
     odd = quadrant << (f.float_type.bits - 1) < 0
-    value = where(odd, cosine + cosine_rest, sine + sine_rest)
+    value = where(odd, cosine, sine) + where(odd, cosine_rest, sine_rest)
     sign = (quadrant & 2) << (f.float_type.bits - 2)
     value = (value.bitcast(f.integer_type) ^ sign).bitcast(f.float_type)
     return value if shift else where(x == 0.0, x, value)
+
+
+def _sine_and_cosine_single(reduced: Reduced) -> tuple[Pair, Pair]:
+    """sin and cos of value + rest in float32, good enough to be rounded to one ulp."""
+    r, rest = reduced.value, reduced.rest
+    u = r * r
+    sine_rest = fma(r * u, polynomial(u, SINGLE.table("SIN")), rest)
+    # What the square and the argument were rounded by.
+    lost = fma(fma(r, r, -u), 0.5, r * rest)
+    return (r, sine_rest), (r.like(1.0), fma(u, polynomial(u, SINGLE.table("COSINE")), -lost))
 
 
 def tan(x: Expr) -> Expr:
     """Tangent, as the quotient of sine and cosine."""
     reduced = reduce_quarter_turns(x)
     odd = reduced.quadrant << (x.dtype.bits - 1) < 0
-    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, format_of(x), corrected=True)
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, format_of(x))
     sine, sine_rest = fast_two_sum(sine, sine_rest)
     cosine, cosine_rest = fast_two_sum(cosine, cosine_rest)
     top, bottom = where(odd, cosine, sine), where(odd, -sine, cosine)
@@ -53,19 +64,14 @@ def tan(x: Expr) -> Expr:
     return where(x == 0.0, x, fma(error, inverse, quotient))
 
 
-def _sine_and_cosine(reduced: Reduced, f: Format, *, corrected: bool = False) -> tuple[Pair, Pair]:
-    """sin and cos of value + rest, each as an unevaluated sum of a large and a small part.
-
-    ``corrected`` adds what the square of float32 was rounded by; float64 always does.
-    """
+def _sine_and_cosine(reduced: Reduced, f: Format) -> tuple[Pair, Pair]:
+    """sin and cos of value + rest, each as an unevaluated sum of a large and a small part."""
     r, rest = reduced.value, reduced.rest
     u = r * r
     half = u * 0.5
     whole = 1.0 - half
     sine_rest = fma(rest, whole, (r * u) * polynomial(u, f.table("SIN")))
     linear = fma(r, -rest, (1.0 - whole) - half)
-    if f is SINGLE and not corrected:
-        return (r, sine_rest), (whole, fma(u * u, polynomial(u, f.table("COS")), linear))
     cosine_rest = linear + (u * u) * polynomial(u, f.table("COS"))
     # u was rounded: half of its error belongs to the cosine.
     return (r, sine_rest), (whole, fma(fma(r, r, -u), -0.5, cosine_rest))
