@@ -25,8 +25,8 @@ def live_bound(instance: Instance, sections: Sections) -> Bound:
     least = sections.least
     most = max(least, default=0)
     peak = sections.possible_peak(most)
-    ends = [(b.offset or 0) + b.size for b in instance.buffers]
-    widest = max(range(len(ends)), key=ends.__getitem__)
+    ends = [b.size if b.offset is None else b.offset + b.size for b in instance.buffers]
+    widest = ends.index(max(ends))
     if ends[widest] > peak * unit:
         return Bound(ends[widest], (_of_one(instance, widest),))
     if not least:

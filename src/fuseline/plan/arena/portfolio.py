@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import Any
 
 from fuseline.plan.arena.dive import Dive
@@ -160,27 +159,33 @@ def reuse_whole(sections: Sections) -> list[int]:
 
     All of it lies above what has a fixed offset; gaps in lifetimes are not made use of.
     """
-    size, alignment, upper = sections.size, sections.alignment, sections.upper
-    offsets = [0] * len(size)
-    free: list[tuple[int, int]] = []  # (size, offset) of blocks, sorted
-    busy: list[tuple[int, int, int]] = []  # (end, size, offset)
+    size, alignment, lower, upper = sections.size, sections.alignment, sections.lower, sections.upper
+    offsets = [max(0, f) for f in sections.fixed]
+    block = size[:]  # the bytes of which a buffer takes over
+    free: dict[int, list[int]] = {}  # offsets by size of block, sorted
+    sizes: list[int] = []  # of free blocks, sorted
     top = max((f + size[i] for i, f in enumerate(sections.fixed) if f >= 0), default=0)
-    for i in sorted(range(len(size)), key=lambda i: (sections.lower[i], -size[i], i)):
-        if sections.fixed[i] >= 0:
-            offsets[i] = sections.fixed[i]
-            continue
-        while busy and busy[0][0] <= sections.lower[i]:
-            insort(free, heappop(busy)[1:])
-        at = bisect_left(free, (size[i], -1))
-        while at < len(free) and free[at][1] % alignment[i]:
-            at += 1
-        if at < len(free):
-            block, offset = free.pop(at)
+    floating = [i for i, f in enumerate(sections.fixed) if f < 0 and lower[i] < upper[i]]
+    ending = sorted(floating, key=upper.__getitem__)
+    ended = 0
+    for i in sorted(sorted(floating, key=size.__getitem__, reverse=True), key=lower.__getitem__):
+        while upper[ending[ended]] <= lower[i]:
+            j = ending[ended]
+            ended += 1
+            if not free.setdefault(block[j], []):
+                insort(sizes, block[j])
+            insort(free[block[j]], offsets[j])
+        for at in range(bisect_left(sizes, size[i]), len(sizes)):
+            there = free[sizes[at]]
+            k = 0 if alignment[i] == 1 else next((k for k, o in enumerate(there) if o % alignment[i] == 0), -1)
+            if k >= 0:
+                block[i], offsets[i] = sizes[at], there.pop(k)
+                if not there:
+                    del sizes[at]
+                break
         else:
-            block, offset = size[i], -(-top // alignment[i]) * alignment[i]
-            top = offset + block
-        offsets[i] = offset
-        heappush(busy, (upper[i], block, offset))
+            offsets[i] = -(-top // alignment[i]) * alignment[i]
+            top = offsets[i] + size[i]
     return offsets
 
 

@@ -62,19 +62,15 @@ class Sections:
     def live(self) -> list[int]:
         """Units alive in each section."""
         change = [0] * (self.section_count + 1)
-        for i, size in enumerate(self.size):
-            if i not in self.windows:
-                change[self.lower[i]] += size
-                change[self.upper[i]] -= size
+        whole = self.size if not self.windows else [0 if i in self.windows else s for i, s in enumerate(self.size)]
+        for size, lower, upper in zip(whole, self.lower, self.upper, strict=True):
+            change[lower] += size
+            change[upper] -= size
         for pieces in self.windows.values():
             for a, b, low, high in pieces:
                 change[a] += high - low
                 change[b] -= high - low
-        total, live = 0, []
-        for delta in change[:-1]:
-            total += delta
-            live.append(total)
-        return live
+        return list(accumulate(change))[:-1]
 
     @cached_property
     def least(self) -> list[int]:
