@@ -10,6 +10,7 @@ from arrays import first_difference, same_bits, special_values
 from fuseline.api.kernel import kernel_of
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
+from fuseline.runtime import threads
 from programs import ELEMENTWISE, REDUCTIONS, seeded_programs
 
 
@@ -62,6 +63,33 @@ def test_sums_do_not_depend_on_layout():
     assert same_bits(k(x), k(np.asfortranarray(x)))
     assert same_bits(k(x), k(x[:, ::-1].copy()[:, ::-1]))
     assert same_bits(k(x)[7:8], k(x[7:8]))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    "shape", [(40_000,), (3, 11_111), (11_111, 3), (257, 129), (5, 7, 1000), (40, 30, 31), (1, 1 << 16), (1 << 16, 1)]
+)
+def test_large_reductions_give_the_bits_of_the_oracle_over_any_axes(dtype, shape):
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal(shape).astype(dtype)
+    special = generator.integers(0, x.size, x.size // 50)
+    x.ravel()[special] = generator.choice(special_values("f32" if dtype == "f4" else "f64"), len(special))
+    x.ravel()[: x.size // 2][np.isnan(x.ravel()[: x.size // 2])] = -0.0
+    axes = [(), *((a,) for a in range(x.ndim)), tuple(sorted({0, x.ndim - 1})), tuple(range(x.ndim))]
+    views = [x, np.asfortranarray(x), x[..., ::-1], np.concatenate([x, x], -1)[..., : shape[-1]]]
+    for over in dict.fromkeys(axes):
+        for function in (np.sum, np.mean, np.max, np.min):
+
+            def program(x, function=function, over=over or None):
+                return function(x, axis=over)
+
+            kernel, view = fl.fuse(program), views[len(over) % len(views)]
+            graph = fl.optimize(fl.graph(kernel.program, "f32" if dtype == "f4" else "f64", shape=shape))
+            (wanted,) = interpret(expand(graph), {"x": view}).values()
+            for count in (1, 3):
+                with threads.limit(count):
+                    found = kernel(view)
+                assert same_bits(wanted, np.asarray(found)), f"{function} {over} {first_difference(wanted, found)}"
 
 
 def test_outputs_are_the_callers_own_and_may_overlap_inputs():

@@ -19,7 +19,7 @@ from ..ir.node import Node, const_array, make
 from ..ir.types import TensorType
 from ..mathlib.expand import expand
 from ..ops import OPERATIONS
-from . import iterate
+from . import iterate, reduction
 from .compile import elementwise_loop
 from .loop import Loop
 
@@ -42,7 +42,7 @@ class LoopStage:
 
 @dataclass(frozen=True)
 class ReductionStage:
-    """One reduction, as the interpreter does it."""
+    """One reduction, by compiled loops where the array is large enough, else as the interpreter does it."""
 
     node: Node
 
@@ -58,8 +58,11 @@ class ReductionStage:
 
     def run(self, values: dict[Node, Array]) -> None:
         """Reduce the operand's array."""
+        operand = values[self.node.args[0]]
         with np.errstate(all="ignore"):
-            reduced = np.asarray(evaluate_node(self.node, [values[self.node.args[0]]]))
+            reduced = reduction.reduced(self.node, operand)
+            if reduced is None:
+                reduced = np.asarray(evaluate_node(self.node, [operand]))
         # Native code trusts the dtype of what it is handed.
         values[self.node] = reduced.astype(self.node.dtype.numpy, copy=False)
 
