@@ -54,7 +54,11 @@ def test_numbers_out_of_range_are_refused_and_compared_as_the_page_says() -> Non
     for program, value in (("x < 300", True), ("x == 300", False), ("x > -2**70", True)):
         result = evaluate(graph(program, "i8"), x=x)
         assert result.dtype == bool and np.broadcast_to(result, x.shape).tolist() == [value, value]
-    assert np.where(x > 0, 300, x).tolist() == [44, -7]  # what NumPy makes of it
+    if np.lib.NumpyVersion(np.__version__) >= "2.5.0":  # what NumPy makes of it
+        with pytest.raises(OverflowError):
+            np.where(x > 0, 300, x)
+    else:
+        assert np.where(x > 0, 300, x).tolist() == [44, -7]
 
 
 def test_relu_and_not_of_bool_are_as_the_page_says() -> None:
