@@ -201,11 +201,25 @@ class CapturingKernel(Kernel):
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`; a captured array may be replaced by naming it."""
+        if self._fast is not None and (not named or named.keys() == {"out"}):
+            rest = self._captured_after(len(args))
+            if rest is not None:
+                return self._fast.function(*args, *rest, **named)
         for name, array in self.program.captures.items():
             position = self.inputs.index(name)
             if position >= len(args):
                 named.setdefault(name, array)
         return self._call(args, named)
+
+    @functools.cached_property
+    def _captured_from(self) -> list[Any]:
+        """The captured array of each input, or None."""
+        return [self.program.captures.get(name) for name in self.inputs]
+
+    def _captured_after(self, given: int) -> list[Any] | None:
+        """The operands after the first ``given``, if all of them are captured."""
+        rest = self._captured_from[given:]
+        return None if any(array is None for array in rest) else rest
 
 
 class ReducingKernel(Kernel):
