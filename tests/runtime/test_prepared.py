@@ -68,6 +68,30 @@ def test_repeated_calls_of_any_layout_give_what_numpy_gives(shape: tuple[int, ..
             assert same_bits(out.s, x * y) and same_bits(out.p, x + r)
 
 
+def test_repeated_calls_of_changing_dtypes_run_no_python_either() -> None:
+    kernel = compile("out = x*y + 1")
+    wide = [numbers(3000, dtype="f8"), numbers(3000, seed=1, dtype="f8")]
+    narrow = [a.astype("f4") for a in wide]
+    whole = [np.arange(3000, dtype="i4"), np.arange(3000, dtype="i4")[::-1]]
+    calls: list[Any] = [
+        lambda: kernel(*wide),
+        lambda: kernel(*narrow),
+        lambda: kernel(narrow[0], 2.5),
+        lambda: kernel(*whole),
+        lambda: kernel(whole[0], 3),
+        lambda: kernel(narrow[0], wide[1]),
+    ]
+    expected = [
+        wide[0] * wide[1] + 1, narrow[0] * narrow[1] + 1, narrow[0] * np.float32(2.5) + 1, whole[0] * whole[1] + 1,
+        whole[0] * 3 + 1, narrow[0] * wide[1] + 1,
+    ]  # fmt: skip
+    for _ in range(REPEATS):
+        for call, wanted in zip(calls, expected, strict=True):
+            found = call()
+            assert found.dtype == wanted.dtype and same_bits(found, wanted)
+    assert [python_calls(call) for call in calls] == [0] * len(calls)
+
+
 def test_a_repeated_call_runs_no_python() -> None:
     kernel, two = compile("out = x*y + 0.5"), compile("a = x + y\nb = x - y")
     x, y = numbers(20, 500), numbers(500, seed=1)

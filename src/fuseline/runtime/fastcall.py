@@ -23,6 +23,8 @@ _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 _DIRECT_ITEMS = 1 << 10
 """Most elements that are computed with the interpreter's lock held."""
 _REFUSALS = (ValueError, OverflowError)  # as NumPy raises them; its other errors stay as they are
+_REMEMBERED_DTYPES = 8
+"""Tuples of input dtypes that a function tells apart; more of them are left to Python."""
 _PREPARED_CALLS = 16
 """Prepared calls that a function looks through."""
 _MAY_REPLACE = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -107,17 +109,18 @@ class FastCall:
         An entry is never changed or freed while the function lives: another thread may be reading it.
         """
         dtypes = loop.inputs
-        known = self._entries.get(dtypes)
-        if known is None:
+        with self._lock:
+            if dtypes in self._entries or len(self._entries) >= _REMEMBERED_DTYPES:
+                return
             wrap_address = id(wrap) if wrap is not None else None
             int_type, float_type = _standing_for(dtypes)
             ufunc_end, direct_end = (small_items + 1, _DIRECT_ITEMS + 1) if small_items is not None else (0, 0)
             head = [id(ufunc), wrap_address, len(dtypes), ufunc_end, self._few_rows, int_type, float_type]
-            head += [direct_end, loop.record_address, _number_kind(dtypes)]
+            head += [direct_end, loop.record_address, _number_kind(dtypes), self._caller[0]]
             fields = [*head, *map(id, loop.inputs + loop.outputs)]
             known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap, loop)
-            known = self._entries.setdefault(dtypes, known)
-        native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
+            self._entries[dtypes] = known
+            native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
 
     def prepare(self, prepared: iterate.Prepared, numbers: Sequence[bool], limit: object) -> None:
         """Let calls like ``prepared`` go straight to its loop nest.

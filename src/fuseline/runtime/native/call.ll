@@ -19,9 +19,9 @@ declare void @PyErr_Clear()
 ; ufunc, what turns its tuple into the result (or null), operands, elements that are too many for it, most rows, types of
 ; Python numbers that may stand for an operand other than the first (or null), elements that are too many for a call
 ; without NumPy, the %kernel of such a call, what such numbers become (1 a float, 2 a signed integer, 3 an unsigned one, 0
-; something else), then a dtype for each operand, inputs first.
-%entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, i64, [0 x ptr] }
-; current entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
+; something else), the entry to try next (or null), then a dtype for each operand, inputs first.
+%entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, i64, ptr, [0 x ptr] }
+; first entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
 ; an array for one output, a tuple for several; the errors that are refusals; NumPy's PyArray_NewFromDescr; %table of prepared
 ; calls; the context variable with the limit of threads; the place of the current pool's address; calls so far that were like
 ; no prepared one; the %store of new outputs.
@@ -34,8 +34,8 @@ define ptr @fl_call(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
 entry:
   %capsule = call ptr @PyTuple_GetItem(ptr %self, i64 0)
   %caller = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
-  %e = load atomic ptr, ptr %caller acquire, align 8
-  %known = icmp ne ptr %e, null
+  %first_entry = load atomic ptr, ptr %caller acquire, align 8
+  %known = icmp ne ptr %first_entry, null
   br i1 %known, label %how, label %slow
 how:
   %positional = icmp eq ptr %names, null
@@ -63,6 +63,7 @@ place:
   %is_place = icmp eq ptr %given_type, %place_type
   br i1 %is_place, label %number, label %slow
 number:
+  %e = phi ptr [ %first_entry, %how ], [ %first_entry, %place ], [ %next_entry, %mismatch ]
   %wanted_at = getelementptr %entry, ptr %e, i64 0, i32 2
   %wanted = load i64, ptr %wanted_at, align 8
   %right = icmp eq i64 %wanted, %count
@@ -107,15 +108,20 @@ number_operand:
   %is_int = icmp eq ptr %object_type, %int
   %is_float = icmp eq ptr %object_type, %float
   %is_number = or i1 %is_int, %is_float
-  br i1 %is_number, label %next_operand, label %slow
+  br i1 %is_number, label %next_operand, label %mismatch
 dtype:
   %a = getelementptr i8, ptr %object, i64 %head
   %descr_at = getelementptr %array, ptr %a, i64 0, i32 5
   %descr = load ptr, ptr %descr_at, align 8
-  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %i
+  %expected_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %i
   %expected = load ptr, ptr %expected_at, align 8
   %same_dtype = icmp eq ptr %descr, %expected
-  br i1 %same_dtype, label %shape, label %slow
+  br i1 %same_dtype, label %shape, label %mismatch
+mismatch:
+  %next_entry_at = getelementptr %entry, ptr %e, i64 0, i32 10
+  %next_entry = load ptr, ptr %next_entry_at, align 8
+  %no_more = icmp eq ptr %next_entry, null
+  br i1 %no_more, label %slow, label %number
 shape:
   %nd_at = getelementptr %array, ptr %a, i64 0, i32 1
   %nd = load i32, ptr %nd_at, align 4
@@ -220,7 +226,7 @@ given_look:
   %target_array = getelementptr i8, ptr %target, i64 %head
   %target_descr_at = getelementptr %array, ptr %target_array, i64 0, i32 5
   %target_descr = load ptr, ptr %target_descr_at, align 8
-  %wanted_descr_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %count
+  %wanted_descr_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %count
   %wanted_descr = load ptr, ptr %wanted_descr_at, align 8
   %target_dtype = icmp eq ptr %target_descr, %wanted_descr
   %target_nd_at = getelementptr %array, ptr %target_array, i64 0, i32 1
@@ -290,7 +296,7 @@ given_run:
   ret ptr %target
 output:
   %out_index = phi i64 [ %count, %targets ], [ %out_next, %output_made ]
-  %out_descr_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %out_index
+  %out_descr_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %out_index
   %out_descr = load ptr, ptr %out_descr_at, align 8
   call void @Py_IncRef(ptr %out_descr)
   %new_at = getelementptr %caller, ptr %caller, i64 0, i32 7

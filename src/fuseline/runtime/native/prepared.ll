@@ -274,7 +274,7 @@ dtype:
   %a = getelementptr i8, ptr %object, i64 %head
   %descr_at = getelementptr %array, ptr %a, i64 0, i32 5
   %descr = load ptr, ptr %descr_at, align 8
-  %wanted_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %o
+  %wanted_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %o
   %wanted = load ptr, ptr %wanted_at, align 8
   %same_dtype = icmp eq ptr %descr, %wanted
   %flags_at = getelementptr %array, ptr %a, i64 0, i32 6
@@ -368,7 +368,7 @@ output:
   %rank = load i64, ptr %layout, align 8
   %nd = trunc i64 %rank to i32
   %dims = getelementptr %layout, ptr %layout, i64 0, i32 5
-  %descr_at = getelementptr %entry, ptr %e, i64 0, i32 10, i64 %o
+  %descr_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %o
   %descr = load ptr, ptr %descr_at, align 8
   %strides = getelementptr i64, ptr %dims, i64 %rank
   %low_at = getelementptr %layout, ptr %layout, i64 0, i32 1
