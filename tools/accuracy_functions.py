@@ -138,15 +138,18 @@ def hard_cases(name: str, dtype: Any, rng: np.random.Generator, count: int) -> t
 
 def _second_operand(name: str, x: Array, rng: np.random.Generator, count: int) -> Array:
     if name == "pow":  # results near overflow, underflow, and small powers of numbers near one
-        target = rng.choice([88.72, -87.3, -103.9, 709.7, -708.4, -745.1, 1.0, 0.5, -1.0], count)
+        target = rng.choice([88.72, -87.3, -103.9, 709.7, -708.4, -745.1, 1.0, 0.5, -1.0, 1e-5, -1e-7], count)
         return np.where(rng.random(count) < 0.7, target / np.log(np.abs(x)), rng.integers(-40, 40, count) / 2.0)
     if name == "logaddexp":  # exp(x) + exp(y) close to one
         return np.log(-np.expm1(-np.abs(x))) * np.where(
             rng.random(count) < 0.5, 1.0, 1.0 + 1e-7 * rng.normal(size=count)
         )
+    if name == "hypot" and rng.random() < 0.5:  # just between two numbers that follow |x|
+        step = np.abs(x) * 2.0 ** -rng.choice([23.0, 24.0, 52.0, 53.0])
+        return np.sqrt(step * (2.0 * np.abs(x) + step) * (rng.integers(0, 40, count) + 0.5))
     return (
         x
-        * rng.choice([1.0, -1.0, 0.4142, 2.4142, 1e-8, 1e8, 2.0**26, 2.0**-52], count)
+        * rng.choice([1.0, -1.0, 0.4142, 2.4142, 1e-8, 1e8, 2.0**26, 2.0**-52, 1e-30, 1e30, 1e-38], count)
         * (1 + 1e-6 * rng.normal(size=count))
     )
 

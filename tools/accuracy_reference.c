@@ -4,6 +4,7 @@
    (documented to 4 ulp of float64) where it has them, and every value that could decide anything, that is a special one,
    one close to a rounding boundary or a new largest error, is recomputed by the scalar function.
    Float64 results are compared with the 80-bit function. What is close to a boundary is handed back, for multiprecision. */
+#define _GNU_SOURCE
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -31,13 +32,7 @@ typedef struct {
   static R P##sigmoid(R x) { R e = F(exp)(-F(fabs)(x)); return x != x ? x : (x >= 0 ? 1 : e) / (1 + e); }                \
   static R P##softplus(R x) { return x != x ? x : (x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x))); }                     \
   static R P##silu(R x) { return x == -INFINITY ? (R)-0.0 : x * P##sigmoid(x); }                                         \
-  static R P##rsqrt(R x) { return 1 / F(sqrt)(x); }                                                                      \
-  static R P##logaddexp(R a, R b) {                                                                                      \
-    if (a == b) return a + (R)0.69314718055994530941723212145817656808L;                                                 \
-    if (a != a || b != b) return a + b;                                                                                  \
-    R high = a > b ? a : b;                                                                                              \
-    return high + F(log1p)(F(exp)(-F(fabs)(a - b)));                                                                     \
-  }
+  static R P##rsqrt(R x) { return 1 / F(sqrt)(x); }
 #define DOUBLE(name) name
 #define LONG(name) name##l
 COMPOSITES(double, d_, DOUBLE)
@@ -45,6 +40,30 @@ COMPOSITES(ld, l_, LONG)
 static double d_gelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * (double)SQRT_HALF); }
 static double d_gelu_tanh(double x) {
   return x == -INFINITY ? -0.0 : x * d_sigmoid(2 * (double)SQRT_2_OVER_PI * (x + 0.044715 * x * x * x));
+}
+
+/* Where the larger operand and the logarithm cancel, the exponentials are added first, in ever wider formats. */
+#if LDBL_MANT_DIG == 64 && defined __HAVE_FLOAT128 && __HAVE_FLOAT128
+typedef _Float128 widest;
+#define WIDEST(name) name##f128
+#else
+typedef long double widest;
+#define WIDEST(name) name##l
+#endif
+static ld l_logaddexp(ld a, ld b) {
+  if (a != a || b != b) return a + b;
+  if (isinf(a) || isinf(b)) return (a > b ? a : b) + 0.0; /* log(exp(-0) + 0) is +0 */
+  ld high = a > b ? a : b, low = a > b ? b : a, term = log1pl(expl(low - high)), value = high + term;
+  if (fabsl(value) >= 0.125L * term) return value;
+  return (ld)WIDEST(log1p)(WIDEST(expm1)((widest)high) + WIDEST(exp)((widest)low));
+}
+static double d_logaddexp(double a, double b) {
+  if (a != a || b != b) return a + b;
+  if (isinf(a) || isinf(b)) return (a > b ? a : b) + 0.0; /* log(exp(-0) + 0) is +0 */
+  double high = a > b ? a : b, low = a > b ? b : a, term = log1p(exp(low - high)), value = high + term;
+  if (fabs(value) >= 0x1p-16 * term) return value;
+  ld below = expl(low), sum = expm1l(high) + below;
+  return fabsl(sum) >= 0x1p-33L * below ? (double)log1pl(sum) : (double)l_logaddexp(a, b);
 }
 
 /* The gates whose argument is computed multiply its rounding error by hundreds: it is kept to twice the precision. */
