@@ -249,3 +249,28 @@ def test_a_forked_child_repeats_its_parents_call_with_threads_of_its_own() -> No
         assert queue.get(timeout=60)
         child.join(60)
         assert child.exitcode == 0 and same_bits(kernel(x), expected)
+
+
+def test_operands_by_name_and_numbers_in_front_are_calls_like_any_other() -> None:
+    kernel = compile("out = a*x + b")
+    x, b = numbers(3000), numbers(3000, seed=1)
+    expected = np.float32(2.5) * x + b
+    for _ in range(REPEATS):
+        assert same_bits(kernel(2.5, x, b), expected)
+        assert same_bits(kernel(a=2.5, x=x, b=b), expected)
+        assert same_bits(kernel(2.5, b=b, x=x, out=np.empty_like(x)), expected)
+        assert same_bits(kernel(3, x, 1), np.float32(3) * x + np.float32(1))
+        assert kernel(1.0, 2.0, 3) == 5.0
+    assert python_calls(lambda: kernel(2.5, x, b)) == 0
+    fast = kernel._fast
+    assert fast is None or len(fast._records) == 2
+
+
+def test_calls_of_one_kind_are_remembered_once() -> None:
+    kernel = compile("out = x*y")
+    x, y = numbers(3000), numbers(3000, seed=1)
+    for _ in range(3 * fastcall._PREPARED_CALLS):
+        kernel(x, y, out=x[:])
+        kernel(np.float32(2), y)
+        kernel(y=y, x=x)
+    assert kernel._fast is None or len(kernel._fast._records) == 2

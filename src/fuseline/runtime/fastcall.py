@@ -74,6 +74,7 @@ class FastCall:
     def __init__(self, slow: Callable[..., Any], few_rows: int, single: bool) -> None:
         self._few_rows = few_rows
         self._records: list[_Record] = []
+        self._places: dict[tuple[Any, ...], int] = {}  # of the records, by what makes a call like theirs
         self._next_record = 0
         self._table = (ctypes.c_void_p * (1 + _PREPARED_CALLS))()
         self._lock = Lock()
@@ -135,17 +136,26 @@ class FastCall:
             return
         if any(numbers) and not _number_kind(prepared.loop.inputs):
             return
-        record = _Record(prepared, numbers, limit, known)
+        key: tuple[Any, ...] = (prepared.loop.inputs, prepared.shapes, prepared.strides, tuple(numbers))
+        key += (limit,) if prepared.depends_on_limit else ()
         with self._lock:
-            if len(self._records) < _PREPARED_CALLS:
+            if key in self._places:
+                return
+            record = _Record(prepared, numbers, limit, known)
+            place = len(self._records)
+            if place < _PREPARED_CALLS:
                 self._records.append(record)
-                self._table[len(self._records)] = record.address
-                native.publish(ctypes.addressof(self._table), len(self._records))
+                self._table[1 + place] = record.address
+                native.publish(ctypes.addressof(self._table), place + 1)
             elif _MAY_REPLACE:
                 place = self._next_record
                 self._next_record = (place + 1) % _PREPARED_CALLS
                 self._table[1 + place] = record.address
                 self._records[place] = record
+                self._places = {k: p for k, p in self._places.items() if p != place}
+            else:
+                return
+            self._places[key] = place
 
 
 class _Record:

@@ -185,7 +185,12 @@ class ElementwiseKernel:
 
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         out = named.pop("out", None)
-        values = self._bind(args, named) if named or len(args) != self._input_count else args
+        if named or len(args) != self._input_count:
+            values = self._bind(args, named)
+            if self._fast is not None:
+                return self._fast.function(*values) if out is None else self._fast.function(*values, out=out)
+        else:
+            values = args
         outputs = self._outputs(out)
         if any(speaks_for_itself(v) for v in (*values, *outputs)):
             return self._call_foreign(values, outputs if out is not None else None)

@@ -17,7 +17,7 @@ declare i32 @PyErr_ExceptionMatches(ptr)
 declare void @PyErr_Clear()
 
 ; ufunc, what turns its tuple into the result (or null), operands, elements that are too many for it, most rows, types of
-; Python numbers that may stand for an operand other than the first (or null), elements that are too many for a call
+; Python numbers that may stand for an operand (or null), elements that are too many for a call
 ; without NumPy, the %kernel of such a call, what such numbers become (1 a float, 2 a signed integer, 3 an unsigned one, 0
 ; something else), the entry to try next (or null), then a dtype for each operand, inputs first.
 %entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, i64, ptr, [0 x ptr] }
@@ -74,11 +74,20 @@ begin:
   %head_at = getelementptr %caller, ptr %caller, i64 0, i32 3
   %head = load i64, ptr %head_at, align 8
   %type_offset = sub i64 %head, 8
-  %first = load ptr, ptr %args, align 8
+  br label %seek
+seek:
+  ; The first array; what stands before it are numbers.
+  %position = phi i64 [ 0, %begin ], [ %position_next, %not_array ]
+  %first_at = getelementptr ptr, ptr %args, i64 %position
+  %first = load ptr, ptr %first_at, align 8
   %first_type_at = getelementptr i8, ptr %first, i64 %type_offset
   %first_type = load ptr, ptr %first_type_at, align 8
   %first_is_array = icmp eq ptr %first_type, %type
-  br i1 %first_is_array, label %measure, label %slow
+  br i1 %first_is_array, label %measure, label %not_array
+not_array:
+  %position_next = add i64 %position, 1
+  %more_operands = icmp slt i64 %position_next, %count
+  br i1 %more_operands, label %seek, label %slow
 measure:
   %a0 = getelementptr i8, ptr %first, i64 %head
   %nd0_at = getelementptr %array, ptr %a0, i64 0, i32 1
@@ -356,13 +365,13 @@ drop_rest_one:
   call void @Py_DecRef(ptr %rest_array)
   br label %drop_rest
 put:
-  %position = phi i64 [ 0, %several ], [ %position_next, %put ]
-  %result_index = add i64 %count, %position
+  %place_index = phi i64 [ 0, %several ], [ %place_next, %put ]
+  %result_index = add i64 %count, %place_index
   %result_at = getelementptr ptr, ptr %results, i64 %result_index
   %result_array = load ptr, ptr %result_at, align 8
-  %stored = call i32 @PyTuple_SetItem(ptr %tuple, i64 %position, ptr %result_array)
-  %position_next = add i64 %position, 1
-  %put_more = icmp slt i64 %position_next, %out_count
+  %stored = call i32 @PyTuple_SetItem(ptr %tuple, i64 %place_index, ptr %result_array)
+  %place_next = add i64 %place_index, 1
+  %put_more = icmp slt i64 %place_next, %out_count
   br i1 %put_more, label %put, label %named_tuple
 named_tuple:
   %answer_tuple = call ptr @PyObject_CallOneArg(ptr %direct_wrap, ptr %tuple)
