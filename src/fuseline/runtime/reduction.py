@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import numerics
 from ..ir.build import Expr, call, input_node
 from ..ir.dtype import F32, U32, U64, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
 from ..ir.infer import normal_axes, signature
 from ..ir.node import Node
+from ..ops import OPERATIONS
 from . import iterate
 from .compile import elementwise_loop
 from .loop import Loop
@@ -27,7 +29,7 @@ from .loop import Loop
 Array = NDArray[Any]
 
 SMALLEST_ITEMS = 1 << 15
-"""Smaller arrays are reduced before the loops of all levels have been started."""
+"""Smaller arrays, and what is left of larger ones, are reduced by NumPy's calls before a loop would have started."""
 _EXTREMA = {"max": "maximum", "min": "minimum"}
 
 
@@ -60,7 +62,7 @@ def reduced(node: Node, x: Array) -> Array | None:
 def _sum(level: Array, in_rows: bool) -> Array:
     """The tree's root over the last axis (``in_rows``) or the first."""
     axis = level.ndim - 1 if in_rows else 0
-    while level.shape[axis] > 1:
+    while level.shape[axis] > 1 and level.size >= SMALLEST_ITEMS:
         half, rest = divmod(level.shape[axis], 2)
         added = np.empty(_with_length(level.shape, axis, half + rest), level.dtype)
         low, last = _part(level, axis, 0, 2 * half), _part(level, axis, 2 * half, None)
@@ -71,13 +73,12 @@ def _sum(level: Array, in_rows: bool) -> Array:
             iterate.run(_two("add", dtype_of(level.dtype)), [_every_second(low, axis, i) for i in (0, 1)], [target])
         _part(added, axis, half, None)[...] = last
         level = added
-    root: Array = level.take(0, axis)
-    return root
+    return numerics.tree_sum(level, (axis,), level.dtype)
 
 
 def _extremum(level: Array, in_rows: bool, op: str) -> Array:
     axis = level.ndim - 1 if in_rows else 0
-    while level.shape[axis] > 1:
+    while level.shape[axis] > 1 and level.size >= SMALLEST_ITEMS:
         count = level.shape[axis]
         half = count // 2
         larger = np.empty(_with_length(level.shape, axis, count - half), level.dtype)
@@ -85,8 +86,9 @@ def _extremum(level: Array, in_rows: bool, op: str) -> Array:
         iterate.run(_two(op, dtype_of(level.dtype)), halves, [_part(larger, axis, 0, half)])
         _part(larger, axis, half, None)[...] = _part(level, axis, 2 * half, None)
         level = larger
-    root: Array = level.take(0, axis)
-    return root
+    meaning = OPERATIONS[op].meaning
+    assert meaning is not None
+    return numerics.fold_axes(meaning, level, (axis,))
 
 
 def _part(a: Array, axis: int, start: int, end: int | None) -> Array:
