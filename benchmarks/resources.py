@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
+import statistics
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ from fuseline.runtime.loop import Body
 from programs import Program
 
 _CALLS_A_SAMPLE = 20_000
-_SAMPLES = 15
+_SAMPLES = 60
 _DIVIDERS = ("div", "sqrt")
 
 
@@ -68,22 +69,31 @@ def _vector(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _seconds(body: Body, values: list[np.ndarray[Any, Any]], threads: int) -> float:
-    """Least time of one pass when every pass reads and writes the same vectors, on ``threads`` threads at once."""
+    """Time of one pass when every pass reads and writes the same vectors, on ``threads`` threads at once: the median.
+
+    Threads start and end when the system lets them, so only samples that all of them were at work in count. The least
+    time would be that of a moment in which the others did not run.
+    """
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(body.address)
     increments = (ctypes.c_int64 * len(values))()
     start_together = threading.Barrier(threads)
 
-    def sample(_: int) -> float:
+    def samples(_: int) -> list[tuple[int, int]]:
         vectors = [_vector(v) for v in values]
         addresses = (ctypes.c_void_p * len(vectors))(*(v.ctypes.data for v in vectors))
         start_together.wait()
-        start = time.perf_counter_ns()
-        run(ctypes.addressof(addresses), ctypes.addressof(increments), _CALLS_A_SAMPLE, 0)
-        return (time.perf_counter_ns() - start) * 1e-9 / _CALLS_A_SAMPLE
+        found = []
+        for _ in range(_SAMPLES):
+            start = time.perf_counter_ns()
+            run(ctypes.addressof(addresses), ctypes.addressof(increments), _CALLS_A_SAMPLE, 0)
+            found.append((start, time.perf_counter_ns()))
+        return found
 
     with ThreadPoolExecutor(threads) as pool:
-        samples = [max(pool.map(sample, range(threads))) for _ in range(_SAMPLES)]
-    return min(samples)
+        by_thread = list(pool.map(samples, range(threads)))
+    first, last = max(own[0][0] for own in by_thread), min(own[-1][1] for own in by_thread)
+    shared = [[end - start for start, end in own if start >= first and end <= last] for own in by_thread]
+    return max(statistics.median(own) for own in shared if own) * 1e-9 / _CALLS_A_SAMPLE
 
 
 def count(assembly: str) -> dict[str, int]:
