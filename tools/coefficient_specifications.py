@@ -167,8 +167,6 @@ def logarithm_fits() -> list[Fit]:
         )
     rows.append(Fit("LOG1P_WIDE", "log1p(x)/x", lambda x: mp.log1p(x) / x, lambda x: x / mp.log1p(x), "x/log1p(x)",
                     (0, 1), 12, 53))  # fmt: skip
-    rows.append(Fit("LOG1P_F32", "(log1p(r) - r + r*r/2)/r**3", lambda r: (mp.log1p(r) - r + r * r / 2) / r**3,
-                    lambda r: r**3 / mp.log1p(r), "r**3/log1p(r)", ("-0.2501", "0.5001"), 8, 24))  # fmt: skip
     fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
     rows.append(Fit("LOG_FIFTH_F64", "(2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s", fifth, lambda z: z * z / 2,
                     "z*z/2", (0, "0.02950"), 7, 53))  # fmt: skip

@@ -294,21 +294,6 @@ LOG1P_WIDE = (
     _h("0x1.aa35bd893b2e8p-11"),
 )
 
-# LOG1P_F32: (log1p(r) - r + r*r/2)/r**3
-# interval [-0.2501, 0.5001], degree 8, 24-bit coefficients, weight r**3/log1p(r),
-# largest weighted error 9.384e-10 = 2**-29.989 at -0.104085
-LOG1P_F32 = (
-    _h("0x1.55555a0000000p-2"),
-    _h("-0x1.0000700000000p-2"),
-    _h("0x1.9997680000000p-3"),
-    _h("-0x1.5519440000000p-3"),
-    _h("0x1.2462740000000p-3"),
-    _h("-0x1.04b2400000000p-3"),
-    _h("0x1.df39460000000p-4"),
-    _h("-0x1.750d720000000p-4"),
-    _h("0x1.33f51e0000000p-5"),
-)
-
 # LOG_FIFTH_F64: (2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s
 # interval [0.0, 0.0295], degree 7, 53-bit coefficients, weight z*z/2,
 # largest weighted error 8.878e-23 = 2**-73.254 at 0.00184307

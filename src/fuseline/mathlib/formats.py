@@ -45,8 +45,8 @@ def format_of(x: Expr) -> Format:
     return SINGLE if x.dtype is F32 else DOUBLE
 
 
-def at_least(x: Expr, low: float | Expr) -> Expr:
-    """The larger of ``x`` and a bound; NaN stays. One instruction, where `maximum` has to order zeros."""
+def at_least(x: Expr, low: float) -> Expr:
+    """The larger of ``x`` and a constant; NaN stays. One instruction, where `maximum` has to order zeros."""
     return where(x < low, low, x)
 
 

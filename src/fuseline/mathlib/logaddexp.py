@@ -14,9 +14,7 @@ from ..ir.dtype import F32, F64
 from .exponential import LOG2_E, exp_in_two_parts, exp_wide
 from .formats import (
     DOUBLE,
-    SINGLE,
     at_least,
-    at_most,
     fast_two_sum,
     polynomial,
     power_of_two,
@@ -31,55 +29,20 @@ Pair = tuple[Expr, Expr]
 
 
 def logaddexp(a: Expr, b: Expr) -> Expr:
-    """The larger operand plus log1p of the exponential of minus their distance."""
+    """The larger operand plus log1p of the exponential of minus their distance; in float64."""
+    dtype = a.dtype
     swap = a < b
-    high, low = where(swap, b, a), where(swap, a, b)
-    if a.dtype is not F32:
-        # Equal operands may be infinite; their distance is 0 all the same.
-        value, term = _sum_double(high, low, where(high == low, 0.0, low - high))
-        # How much may cancel before the error of what is left passes an ulp.
-        return where_rarely(abs(value) * 8.0 < term, _near_zero(high, low), value)
-    value, term = _sum_single(high, low)
-    size = abs(value)
-    # Not certain are infinities and NaN as well, and results that a limited distance would show in.
-    certain = size >= fma(term, 0.66, 2.0**-60)
-    cancels = size < fma(term, 2.0**-7, 2.0**-85)
-    value = where_rarely(~certain, _sum_wide(high.cast(F64), low.cast(F64)), value)
-    near_zero = _near_zero(at_most(high, 1.0).cast(F64), at_least(low, -700.0).cast(F64))
-    return where_rarely(cancels, near_zero.cast(F32), value)
-
-
-def _sum_wide(high: Expr, low: Expr) -> Expr:
-    """The sum in float64 to float32 accuracy, unless almost everything cancels."""
+    high, low = where(swap, b, a).cast(F64), where(swap, a, b).cast(F64)
+    # Equal operands may be infinite; their distance is 0 all the same.
     distance = where(high == low, 0.0, low - high)
-    return add_log1p_wide(high, exp_wide(at_least(distance, -110.0))).cast(F32)
-
-
-def _sum_single(high: Expr, low: Expr) -> Pair:
-    """The result in float32 where it is not much smaller than its second term, and about that term."""
-    f = SINGLE
-    # However large the operands, the distance rounds to 64 at most.
-    low = at_least(low, high - 60.0)
-    distance = high - low
-    distance_rest = high - (low + distance)
-    # The exponential in two parts.
-    n, bits = round_to_integer(distance, -LOG2_E, f, low_bits=f.bias)
-    log2_high, log2_low = f.table("LN2")
-    r_high, r_low = fma(n, -log2_high, -distance), fma(n, -log2_low, -distance_rest)
-    r = r_high + r_low
-    slope, slope_rest = fast_two_sum(r_high, fma(r * r, polynomial(r, f.table("EXP")), r_low))
-    scale = power_of_two(bits, f)
-    e = fma(scale, slope, scale)
-    e_rest = fma(scale, slope_rest, fma(scale, slope, scale - e))
-    # log(1 + e) is log(1 + r), or log(2) + log(1 + r) with 1 + r = (1 + e)/2; 1 - r stands for the derivative.
-    upper = e > 0.5
-    half = where(upper, 0.5, e.like(1.0))
-    r = fma(e, half, where(upper, -0.5, e.like(0.0)))
-    tail = fma(e_rest * half, 1.0 - r, where(upper, log2_low, e.like(0.0)))
-    tail = fma(r * -0.5, r, fma(r * r * r, polynomial(r, f.table("LOG1P")), tail))
-    logarithm, logarithm_rest = fast_two_sum(where(upper, log2_high, e.like(0.0)), r)
-    total, rest = two_sum(high, logarithm)
-    return total + (rest + (logarithm_rest + tail)), e
+    if dtype is F32:
+        term = exp_wide(at_least(distance, -110.0))
+        value = add_log1p_wide(high, term)
+    else:
+        value, term = _sum_double(high, low, distance)
+    # How much may cancel before the error of what is left passes an ulp of the result's format.
+    margin = 2.0**7 if dtype is F32 else 8.0
+    return where_rarely(abs(value) * margin < term, _near_zero(high, low), value).cast(dtype)
 
 
 def _sum_double(high: Expr, low: Expr, distance: Expr) -> Pair:
