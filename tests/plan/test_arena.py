@@ -24,6 +24,7 @@ from fuseline.plan.arena.dive import Dive
 from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.findings import Ground
 from fuseline.plan.arena.instance_csv import parse_csv
+from fuseline.plan.arena.online import best_fit_in_time
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.sections import Sections, cut
 from fuseline.plan.arena.stacking import least_stack
@@ -560,6 +561,29 @@ def test_valley_filling_is_valid_however_it_is_sliced() -> None:
     for answer in first:
         placement = sections.placement(answer.offsets)
         assert not check(instance, placement.offsets, placement.peak_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances(most=30, alignments=(1, 2, 4, 3)), st.booleans())
+def test_best_fit_in_time_is_valid_in_both_directions(instance: Instance, backwards: bool) -> None:
+    sections = cut(instance)
+    placement = sections.placement(best_fit_in_time(sections, backwards))
+    assert valid(instance, placement.offsets, placement.peak_bytes)
+
+
+def test_best_fit_in_time_joins_free_blocks_and_splits_them() -> None:
+    """Two small blocks that end together make room for a large one, which makes room for two others."""
+    buffers = [Buffer("a", 0, 2, 4), Buffer("b", 0, 2, 4), Buffer("c", 0, 9, 1), Buffer("d", 2, 4, 8)]
+    sections = cut(Instance((*buffers, Buffer("e", 4, 6, 3), Buffer("f", 4, 6, 5))))
+    assert sections.peak_of(best_fit_in_time(sections)) == max(sections.live) == 9
+
+
+@pytest.mark.parametrize("count", [0, 700])
+def test_the_first_answers_need_no_table_of_conflicts_where_buffers_are_many(count: int) -> None:
+    sections = cut(generate.random_trace(count))
+    methods = [str(answer.method) for answer in portfolio.first_answers(sections, lambda: 0)]
+    assert methods[0] == "reuse of whole buffers"
+    assert count == 0 or methods[1:] == ["best fit in time", "best fit backwards in time"]
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,7 +10,7 @@ import pytest
 from fuseline.errors import InfeasibleError
 from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
 from fuseline.plan.joint import plan_graph
-from fuseline.plan.schedule.problem import ScheduleProblem, Value, footprint_bound, peak_of
+from fuseline.plan.schedule.problem import ScheduleProblem, Value, peak_of
 
 
 def random_graph(rng: random.Random, count: int = 5) -> StorageGraph:
@@ -40,7 +40,7 @@ def test_bound_and_optimality_hold_for_all_orders() -> None:
         plan = plan_graph(graph)
         problem = graph.schedule_problem
         arenas = [plan_graph(graph, order=order).arena.peak_bytes for order in orders(problem)]
-        assert footprint_bound(problem) <= min(peak_of(problem, order) for order in orders(problem))
+        assert problem.footprint_bytes <= min(peak_of(problem, order) for order in orders(problem))
         assert plan.lower_bound_bytes <= min(arenas) <= plan.arena.peak_bytes
         if plan.optimal:
             proven += 1
@@ -95,13 +95,13 @@ def test_a_capacity_is_called_infeasible_only_where_no_order_fits() -> None:
 
 def test_all_that_is_kept_bounds_every_order() -> None:
     values = tuple(Value(10, u, (), kept=True) for u in range(6))
-    assert footprint_bound(ScheduleProblem(6, values)) == 60
+    assert ScheduleProblem(6, values).footprint_bytes == 60
 
 
 def test_of_several_operands_to_take_the_bound_counts_the_one_that_saves_most() -> None:
     values = (Value(8, -1, (1,)), Value(2, 0, (1,)), Value(8, 1, (), kept=True))
     problem = ScheduleProblem(2, values, in_place=((1, 2, 0), (1, 2, 1)))
-    assert footprint_bound(problem) <= peak_of(problem, (0, 1)) == 10
+    assert problem.footprint_bytes <= peak_of(problem, (0, 1)) == 10
 
 
 def test_both_searches_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

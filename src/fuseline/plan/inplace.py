@@ -218,13 +218,18 @@ class StorageGraph:
     @cached_property
     def overwrites(self) -> tuple[Overwrite, ...]:
         """Every overwrite that is legal wherever its operation is the last reader of the storage."""
-        return tuple(
-            overwrite
-            for u, operation in enumerate(self.operations)
-            for result in operation.results
-            for operand in dict.fromkeys(use.value for use in operation.operands)
-            if self.objection(overwrite := Overwrite(u, result, operand)) is None
-        )
+        values = self.values
+        found: list[Overwrite] = []
+        for u, operation in enumerate(self.operations):
+            for operand in dict.fromkeys([use.value for use in operation.operands if use.may_overwrite]):
+                for result in operation.results:
+                    # Most candidates fail by their size, which is quickly seen.
+                    if values[operand].size_bytes == values[result].size_bytes:
+                        overwrite = Overwrite(u, result, operand)
+                        if self.objection(overwrite) is None:
+                            found.append(overwrite)
+        found.sort(key=lambda o: (o.operation, self.operations[o.operation].results.index(o.result)))
+        return tuple(found)
 
     @cached_property
     def schedule_problem(self) -> ScheduleProblem:

@@ -16,12 +16,13 @@ from fuseline.plan.arena.sections import cut
 from fuseline.plan.arena.types import Instance, PlanResult
 from fuseline.plan.inplace import Origin, Overwrite, StorageGraph
 from fuseline.plan.schedule.planner import Schedule, order_for_least_memory
-from fuseline.plan.schedule.problem import ScheduleProblem, footprint_bound, peak_of
+from fuseline.plan.schedule.problem import ScheduleProblem, peak_of, peak_of_schedule
 
 THIS_ORDER = "this order"
 VALID_FOR = "sequential execution in this order"
 _ORDER_SHARE, _ARENA_SHARE = 0.5, 0.1
 """Of a time limit: the most for the search of an order, and the least for that of an arena."""
+_UNLIMITED_S = 1e8
 BOUNDED_NODES = 500
 """Nodes of exact search where the work is bounded by itself and not by a clock."""
 
@@ -180,7 +181,9 @@ def plan_graph(
     arena = plan_instance(
         instance,
         capacity_bytes=capacity_bytes,
-        time_limit_s=max(time_limit_s - (time.perf_counter() - began), time_limit_s * _ARENA_SHARE),
+        time_limit_s=_UNLIMITED_S
+        if bounded
+        else max(began + time_limit_s - time.perf_counter(), time_limit_s * _ARENA_SHARE),
         seed=seed,
         exact=exact,
         node_limit=BOUNDED_NODES if bounded else None,
@@ -194,8 +197,8 @@ def plan_graph(
         overwrites=overwrites,
         arena=arena,
         peak_bytes=schedule.peak_bytes if schedule is not None else peak_of(model, order),
-        peak_without_reuse_bytes=peak_of(plain, order),
-        program_order_peak_bytes=program_order or peak_of(model, problem.ready_order()),
+        peak_without_reuse_bytes=peak_of_schedule(plain, order),
+        program_order_peak_bytes=program_order or peak_of_schedule(model, problem.program_order),
         order_bound=order_bound,
     )
 
@@ -206,7 +209,7 @@ def _order_bound(graph: StorageGraph, model: ScheduleProblem, schedule: Schedule
     if schedule is None or counted_elsewhere or any(operation.workspace_bytes for operation in graph.operations):
         return None
     size_bytes = schedule.lower_bound_bytes
-    searched = size_bytes > footprint_bound(model)
+    searched = size_bytes > model.footprint_bytes
     ground = Ground.ORDERS_SEARCHED if searched else Ground.LARGEST_OPERATION
     return Bound(size_bytes, (Reason(ground, (("size_bytes", size_bytes),)),))
 

@@ -27,6 +27,8 @@ class Strategy(StrEnum):
     VALLEY_FILLING = "valley filling by {order}"
     FIRST_FIT = "first fit by {order}"
     BEST_FIT = "best fit by {order}"
+    BEST_FIT_IN_TIME = "best fit in time"
+    BEST_FIT_BACKWARDS = "best fit backwards in time"
     SQUEAKY_WHEEL = "valley filling, squeaky wheel"
     SHORT_SEARCH = "short search"
     ALL_OFFSETS = "all offsets"

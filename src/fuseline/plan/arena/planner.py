@@ -28,6 +28,8 @@ from fuseline.plan.arena.types import Incumbent, Instance, PlanResult
 
 DEFAULT_TIME_LIMIT_S = 60.0
 _BOUNDED_FILLINGS = 1
+_MAX_BOUNDED_FILLING = 20_000
+_GOOD_ENOUGH = 1.01
 _LARGE_WITH_GAPS = 1_500
 _FIRST_ORDERS = 1
 _CHECK_SHARE = 1.8
@@ -138,6 +140,8 @@ class _Planning:
             self._raise_by_stacks(stacking.MAX_SETS)
             if self._done():
                 return "capacity reached"
+        if large and self._bounded and self._is_slow_to_fill():
+            return "effort spent"
         if large and plain:
             compiled = partial(self._compiling.may_use, VALLEY)
             self._answers = large_answers(sections, self._seed, self._goal, self._late, compiled)
@@ -168,6 +172,11 @@ class _Planning:
         if not exact or large or node_limit is not None or self._entries() > _MAX_EXACT_ENTRIES:
             return "effort spent"
         return "capacity reached" if self._exact(None) else "time limit"
+
+    def _is_slow_to_fill(self) -> bool:
+        """Whether filling an arena once is more work than the little that it could gain, or than is to be done."""
+        gain = self._standing.best.peak > _GOOD_ENOUGH * self._standing.lower
+        return not gain or self._sections.buffer_count > _MAX_BOUNDED_FILLING
 
     def _require_fixed_offsets(self) -> None:
         """Raise where buffers with fixed offsets share bytes.

@@ -13,6 +13,7 @@ from typing import Any
 
 from fuseline.plan.arena.dive import Dive
 from fuseline.plan.arena.findings import Method, Order, Strategy
+from fuseline.plan.arena.online import best_fit_in_time
 from fuseline.plan.arena.sections import Sections
 
 Conflicts = list[list[int]]
@@ -225,12 +226,17 @@ def fill_valleys(sections: Sections, order: list[int]) -> list[int]:
 
 
 def first_answers(sections: Sections, goal: Callable[[], int]) -> Iterator[Answer]:
-    """The quickest answers: whole buffers reused; where buffers are few, valleys filled and a short search for an
-    arena of ``goal()`` units.
+    """The quickest answers: whole buffers reused; where buffers are many, best fit in time; where they are few, valleys
+    filled and a short search for an arena of ``goal()`` units.
     """
     offsets = reuse_whole(sections)
     yield Answer(offsets, sections.peak_of(offsets), Method(Strategy.WHOLE_BUFFERS))
-    if sections.buffer_count > FEW_BUFFERS or sections.windows or max(sections.fixed, default=-1) >= 0:
+    if sections.windows or max(sections.fixed, default=-1) >= 0:
+        return
+    if sections.buffer_count > FEW_BUFFERS:
+        for strategy in (Strategy.BEST_FIT_IN_TIME, Strategy.BEST_FIT_BACKWARDS):
+            offsets = best_fit_in_time(sections, strategy is Strategy.BEST_FIT_BACKWARDS)
+            yield Answer(offsets, sections.peak_of(offsets), Method(strategy))
         return
     size = sections.size
     life = [b - a for a, b in zip(sections.lower, sections.upper, strict=True)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 from fuseline.plan.schedule.downsets import Frontier
 from fuseline.plan.schedule.problem import ScheduleProblem
 
 
-def beam_order(problem: ScheduleProblem, width: int, deadline: float) -> list[int] | None:
-    """The order that the beam ends with; ``None`` where ``deadline`` (of ``time.perf_counter``) came first.
+def beam_order(problem: ScheduleProblem, width: int, stop: Callable[[], bool]) -> list[int] | None:
+    """The order that the beam ends with; ``None`` where ``stop`` ended it.
 
     Of partial orders of equal length, those with the lowest peak are kept, then those with the least alive.
     """
@@ -19,7 +19,7 @@ def beam_order(problem: ScheduleProblem, width: int, deadline: float) -> list[in
     layer: dict[int, tuple[int, int, tuple[int, ...]]] = {0: (frontier.start_bytes, frontier.start_bytes, start)}
     history: list[dict[int, tuple[int, int]]] = []
     for _ in range(problem.operation_count):
-        if time.perf_counter() > deadline:
+        if stop():
             return None
         reached: dict[int, tuple[int, int, int, int]] = {}
         for done, (peak, alive, ready) in layer.items():

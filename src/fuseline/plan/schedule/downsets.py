@@ -8,8 +8,11 @@ taken at once.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 from fuseline.plan.schedule.problem import ScheduleProblem
+
+_ASK_EVERY = 64
 
 
 class Frontier:
@@ -48,11 +51,13 @@ class Frontier:
         return (*(w for w in ready if w != u), *new)
 
 
-def least_memory_order(problem: ScheduleProblem, max_states: int, below: int) -> tuple[list[int] | None, bool]:
+def least_memory_order(
+    problem: ScheduleProblem, max_states: int, below: int, stop: Callable[[], bool]
+) -> tuple[list[int] | None, bool]:
     """An order whose peak is least and less than ``below``, and whether the search was complete.
 
     ``(None, True)`` proves that no order has a peak below ``below``; ``(None, False)`` says that ``max_states`` were
-    too few.
+    too few or ``stop`` ended it.
     """
     frontier = Frontier(problem)
     everything = (1 << problem.operation_count) - 1
@@ -79,7 +84,7 @@ def least_memory_order(problem: ScheduleProblem, max_states: int, below: int) ->
                 continue
             best[target] = reached
             came[target] = (done_before, (*forced, u))
-            if len(best) > max_states:
+            if len(best) > max_states or (tie % _ASK_EVERY == 0 and stop()):
                 return None, False
             tie += 1
             left = problem.operation_count - target.bit_count()

@@ -11,26 +11,33 @@ from collections.abc import Callable
 
 from fuseline.plan.schedule.problem import Meter, ScheduleProblem
 
+_ASK_EVERY = 256
 
-def program_order(problem: ScheduleProblem) -> list[int]:
-    """The operations by index as far as their edges allow."""
-    return problem.ready_order()
+Stop = Callable[[], bool]
+"""Asked ever again; where it says so, there is no order."""
 
 
-def least_growth(problem: ScheduleProblem) -> list[int]:
+def program_order(problem: ScheduleProblem, stop: Stop) -> list[int]:
+    """The operations by index as far as their edges allow. Always given, whatever ``stop`` says."""
+    return problem.program_order
+
+
+def least_growth(problem: ScheduleProblem, stop: Stop) -> list[int] | None:
     """Always the ready operation after which the least memory is alive, then the one that needs least while running."""
-    return _by_effect(problem, lambda during, after, u: (after, during, u))
+    return _by_effect(problem, lambda during, after, u: (after, during, u), stop)
 
 
-def free_soonest(problem: ScheduleProblem) -> list[int]:
+def free_soonest(problem: ScheduleProblem, stop: Stop) -> list[int] | None:
     """Always a ready operation that frees memory; where there is none, the one that needs least while it runs."""
-    return _by_effect(problem, lambda during, after, u: (0, after, during, u) if after < 0 else (1, during, after, u))
+    return _by_effect(
+        problem, lambda during, after, u: (0, after, during, u) if after < 0 else (1, during, after, u), stop
+    )
 
 
 Rank = Callable[[int, int, int], tuple[int, ...]]
 
 
-def _by_effect(problem: ScheduleProblem, rank: Rank) -> list[int]:
+def _by_effect(problem: ScheduleProblem, rank: Rank, stop: Stop) -> list[int] | None:
     """Greedy by a rank of (bytes while running, bytes after, operation), brought up to date as readers run."""
     meter = Meter(problem)
     waiting = [len(b) for b in problem.before]
@@ -47,7 +54,7 @@ def _by_effect(problem: ScheduleProblem, rank: Rank) -> list[int]:
         if count == 0:
             offer(u)
     order: list[int] = []
-    unread = [len(dict.fromkeys(v.readers)) for v in problem.values]
+    unread = problem.amounts.readers[:]
     while heap:
         key, u = heapq.heappop(heap)
         if current.get(u) != key:
@@ -55,6 +62,8 @@ def _by_effect(problem: ScheduleProblem, rank: Rank) -> list[int]:
         current[u] = ()
         meter.run(u)
         order.append(u)
+        if len(order) % _ASK_EVERY == 0 and stop():
+            return None
         for w in problem.following[u]:
             waiting[w] -= 1
             if waiting[w] == 0:
@@ -69,10 +78,10 @@ def _by_effect(problem: ScheduleProblem, rank: Rank) -> list[int]:
     return order
 
 
-def depth_first(problem: ScheduleProblem) -> list[int]:
+def depth_first(problem: ScheduleProblem, stop: Stop) -> list[int] | None:
     """Backwards from the results: an operand whose own computation needs more memory goes first."""
     need = _needs(problem)
-    made = [sum(problem.values[v].size_bytes for v in vs) for vs in problem.makes]
+    made = problem.results_bytes
     done = [False] * problem.operation_count
     order: list[int] = []
     roots = [u for u in range(problem.operation_count) if not problem.following[u]]
@@ -85,11 +94,14 @@ def depth_first(problem: ScheduleProblem) -> list[int]:
             if expanded:
                 done[u] = True
                 order.append(u)
+                if len(order) % _ASK_EVERY == 0 and stop():
+                    return None
                 continue
             stack.append((u, True))
             operands = [b for b in problem.before[u] if not done[b]]
             # The stack runs its last entry first: the one that shrinks most from its peak to its result.
-            operands.sort(key=lambda b: (need[b] - made[b], -b))
+            if len(operands) > 1:
+                operands.sort(key=lambda b: (need[b] - made[b], -b))
             stack += [(b, False) for b in operands]
     return order
 
@@ -97,17 +109,18 @@ def depth_first(problem: ScheduleProblem) -> list[int]:
 def _needs(problem: ScheduleProblem) -> list[int]:
     """Bytes that computing each operation needs at once, as if everything below it were a tree."""
     need = [0] * problem.operation_count
-    made = [sum(problem.values[v].size_bytes for v in vs) for vs in problem.makes]
-    for u in problem.ready_order():
+    made = problem.results_bytes
+    for u in problem.program_order:
         held = most = 0
-        for b in sorted(problem.before[u], key=lambda b: made[b] - need[b]):
+        before = problem.before[u]
+        for b in before if len(before) < 2 else sorted(before, key=lambda b: made[b] - need[b]):
             most = max(most, held + need[b])
             held += made[b]
         need[u] = max(most, held + made[u])
     return need
 
 
-ORDERS: dict[str, Callable[[ScheduleProblem], list[int]]] = {
+ORDERS: dict[str, Callable[[ScheduleProblem, Stop], list[int] | None]] = {
     "program order": program_order,
     "least growth": least_growth,
     "depth first": depth_first,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fuseline.plan.schedule.beam import beam_order
 from fuseline.plan.schedule.downsets import least_memory_order
 from fuseline.plan.schedule.greedy import ORDERS
-from fuseline.plan.schedule.problem import ScheduleProblem, footprint_bound, peak_of
+from fuseline.plan.schedule.problem import ScheduleProblem, peak_of_schedule
 
 DEFAULT_TIME_LIMIT_S = 10.0
 _EXACT_OPERATIONS = 2_000
@@ -43,37 +43,43 @@ def order_for_least_memory(
 ) -> Schedule:
     """The best order found: greedy orders, then exact search where the graph is narrow enough, else beam search.
 
-    Program order wins ties, so that nothing moves without a gain. Deterministic unless the time limit stops the beam;
-    with ``bounded`` the work of both searches is limited instead of their time.
+    Program order wins ties, so that nothing moves without a gain, and is all that there is where the time ends first.
+    Deterministic unless the time limit stops a method; with ``bounded`` the work is limited instead of the time.
     """
     deadline = math.inf if bounded else time.perf_counter() + time_limit_s
     exact_states = _BOUNDED_STATES if bounded else _EXACT_STATES
     beam_operations, beam_widths = (_BOUNDED_BEAM, _BEAM_WIDTHS[:1]) if bounded else (_BEAM_OPERATIONS, _BEAM_WIDTHS)
-    bound = footprint_bound(problem)
+    bound = problem.footprint_bytes
     best: list[int] = []
     best_peak, method = 1 << 62, ""
     peaks: list[tuple[str, int]] = []
 
+    def late() -> bool:
+        return time.perf_counter() > deadline
+
     def take(name: str, order: list[int]) -> None:
         nonlocal best, best_peak, method
-        peak = peak_of(problem, order)
+        peak = peak_of_schedule(problem, order)
         peaks.append((name, peak))
         if peak < best_peak:
             best, best_peak, method = order, peak, name
 
     for name, rule in ORDERS.items():
-        take(name, rule(problem))
+        order = rule(problem, late)
+        if order is None:
+            break
+        take(name, order)
         if best_peak == bound:
             break
-    if best_peak > bound and problem.operation_count <= _EXACT_OPERATIONS:
-        order, complete = least_memory_order(problem, exact_states, best_peak)
+    if best_peak > bound and not late() and problem.operation_count <= _EXACT_OPERATIONS:
+        order, complete = least_memory_order(problem, exact_states, best_peak, late)
         if order is not None:
             take("exact over downsets", order)
         if complete:
             bound = best_peak
     if best_peak > bound and problem.operation_count <= beam_operations:
         for width in beam_widths:
-            order = beam_order(problem, width, deadline)
+            order = beam_order(problem, width, late)
             if order is None:
                 break
             take(f"beam of {width}", order)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fuseline.errors import PlanError
 
@@ -75,7 +76,7 @@ class ScheduleProblem:
             edges[first].add(second)
         reuses: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         for operation, result, operand in self.in_place:
-            if self.values[result].producer != operation or operation not in self.values[operand].readers:
+            if self.values[result].producer != operation or operand not in reads[operation]:
                 raise PlanError(f"operation {operation} neither makes value {result} nor reads value {operand}")
             reuses[operation].append((result, operand))
         following = [sorted(e) for e in edges]
@@ -96,14 +97,38 @@ class ScheduleProblem:
                 raise PlanError(f"value {v} names operation {operation} of {self.operation_count}")
 
     def _check_acyclic(self) -> None:
-        order = self.ready_order()
+        order = self.program_order
         if len(order) < self.operation_count:
             left = sorted(set(range(self.operation_count)) - set(order))
             raise PlanError(f"the graph has a cycle through {', '.join(map(self.name, left[:5]))}")
 
+    @cached_property
+    def amounts(self) -> Amounts:
+        """What does not depend on the order."""
+        return _amounts_of(self)
+
+    @cached_property
+    def results_bytes(self) -> list[int]:
+        """The bytes of what each operation makes."""
+        size = self.amounts.size
+        return [size[vs[0]] if len(vs) == 1 else sum([size[v] for v in vs]) for vs in self.makes]
+
+    @cached_property
+    def program_order(self) -> list[int]:
+        """`ready_order`, kept."""
+        return self.ready_order()
+
+    @cached_property
+    def footprint_bytes(self) -> int:
+        """Bytes that every order needs at some step: all that is kept, at the end, or what some operation reads and
+        makes, with what is kept from the start.
+        """
+        return _footprint_bound(self)
+
     def without_reuse(self) -> ScheduleProblem:
         """The same problem where every result gets bytes of its own."""
         other = copy(self)
+        vars(other).pop("footprint_bytes", None)
         object.__setattr__(other, "in_place", ())
         object.__setattr__(other, "reuses", [[] for _ in range(self.operation_count)])
         return other
@@ -116,6 +141,8 @@ class ScheduleProblem:
         """The order that always runs the ready operation of the smallest index; shorter where there is a cycle."""
         import heapq
 
+        if all(not before or before[-1] < u for u, before in enumerate(self.before)):
+            return list(range(self.operation_count))
         waiting = [len(b) for b in self.before]
         ready = [u for u, count in enumerate(waiting) if count == 0]
         order = []
@@ -144,23 +171,47 @@ class ScheduleProblem:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What every order of a problem counts with. By value: its ``readers`` (a number), its ``size`` and what its last
+    reader ``freed``. By operation: the bytes it adds ``during`` its run, and what of them ``stays``, operands apart.
+    ``at_start`` is alive before anything runs.
+    """
+
+    readers: list[int]
+    size: list[int]
+    freed: list[int]
+    during: list[int]
+    stays: list[int]
+    at_start: int
+
+
+def _amounts_of(problem: ScheduleProblem) -> Amounts:
+    values = problem.values
+    readers = [len(v.readers) if len(v.readers) < 2 else len(set(v.readers)) for v in values]
+    size = [v.size_bytes for v in values]
+    during, stays = [0] * problem.operation_count, [0] * problem.operation_count
+    for u, made in enumerate(problem.makes):
+        for v in made:
+            during[u] += size[v]
+            if readers[v] or values[v].kept:
+                stays[u] += size[v]
+    for u, extra in enumerate(problem.workspace_bytes):
+        during[u] += extra
+    at_start = sum([v.size_bytes for v in values if v.producer < 0 and (v.kept or v.readers)])
+    return Amounts(readers, size, [0 if v.kept else v.size_bytes for v in values], during, stays, at_start)
+
+
 class Meter:
     """The memory of a partial schedule: ``live_bytes`` now, ``peak_bytes`` so far."""
 
     def __init__(self, problem: ScheduleProblem) -> None:
-        values = problem.values
+        amounts = problem.amounts
         self._reads, self._reuses = problem.reads, problem.reuses
-        self._left = [len(dict.fromkeys(v.readers)) for v in values]
-        self._size = [v.size_bytes for v in values]
-        self._freed = [0 if v.kept else v.size_bytes for v in values]
-        # What an operation adds while it runs, and what is left of that after it, but for operands.
-        self._during = [sum([self._size[v] for v in made]) for made in problem.makes]
-        left = self._left
-        self._stays = [sum([self._size[v] for v in made if left[v] or values[v].kept]) for made in problem.makes]
-        for u, extra in enumerate(problem.workspace_bytes):
-            self._during[u] += extra
-        self.live_bytes = sum(v.size_bytes for v in values if v.producer < 0 and (v.kept or v.readers))
-        self.peak_bytes = self.live_bytes
+        self._left = amounts.readers[:]
+        self._size, self._freed = amounts.size, amounts.freed
+        self._during, self._stays = amounts.during, amounts.stays
+        self.live_bytes = self.peak_bytes = amounts.at_start
 
     def effect(self, u: int) -> tuple[int, int]:
         """What running ``u`` now would add: (while it runs, after it)."""
@@ -173,6 +224,11 @@ class Meter:
         return self._during[u] - (self._shared(reuses) if reuses else 0), after
 
     def _shared(self, reuses: list[tuple[int, int]]) -> int:
+        if len(reuses) == 1:
+            ((result, operand),) = reuses
+            return (
+                min(self._size[result], self._size[operand]) if self._left[operand] == 1 and self._freed[operand] else 0
+            )
         shared = 0
         taken: set[tuple[str, int]] = set()
         for result, operand in reuses:
@@ -185,7 +241,8 @@ class Meter:
     def run(self, u: int) -> None:
         """Run ``u``."""
         during, after = self.effect(u)
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes + during)
+        if self.live_bytes + during > self.peak_bytes:
+            self.peak_bytes = self.live_bytes + during
         self.live_bytes += after
         for v in self._reads[u]:
             self._left[v] -= 1
@@ -208,26 +265,35 @@ def peak_of(problem: ScheduleProblem, order: Sequence[int]) -> int:
         for b in problem.before[u]:
             if position[b] > t:
                 raise PlanError(f"not a schedule: {problem.name(u)} runs before {problem.name(b)}, which it needs")
+    return peak_of_schedule(problem, order)
+
+
+def peak_of_schedule(problem: ScheduleProblem, order: Sequence[int]) -> int:
+    """`peak_of` for what is known to be a schedule."""
     meter = Meter(problem)
     for u in order:
         meter.run(u)
     return meter.peak_bytes
 
 
-def footprint_bound(problem: ScheduleProblem) -> int:
-    """Bytes that every order needs at some step: all that is kept, at the end, or what some operation reads and makes,
-    with what is kept from the start.
-    """
-    from_start = sum(v.size_bytes for v in problem.values if v.producer < 0 and v.kept)
+def _footprint_bound(problem: ScheduleProblem) -> int:
+    size = problem.amounts.size
+    ours = [v.producer < 0 and v.kept for v in problem.values]
+    from_start = sum([s for s, kept in zip(size, ours, strict=True) if kept])
     extra = problem.workspace_bytes or (0,) * problem.operation_count
     most = max(from_start, sum(v.size_bytes for v in problem.values if v.kept))
     for u in range(problem.operation_count):
-        held = {v for v in problem.reads[u] if not (problem.values[v].producer < 0 and problem.values[v].kept)}
-        most_shared: dict[int, int] = {}  # of the operands that a result may take, the one that saves most
-        for r, o in problem.reuses[u]:
-            saved = min(problem.values[r].size_bytes, problem.values[o].size_bytes)
-            most_shared[r] = max(most_shared.get(r, 0), saved)
-        shared = sum(most_shared.values())
-        made = sum(problem.values[v].size_bytes for v in problem.makes[u])
-        most = max(most, from_start + sum(problem.values[v].size_bytes for v in held) + made - shared + extra[u])
+        total = from_start + extra[u]
+        for v in problem.reads[u]:
+            if not ours[v]:
+                total += size[v]
+        for v in problem.makes[u]:
+            total += size[v]
+        if total > most and problem.reuses[u]:
+            most_shared: dict[int, int] = {}  # of the operands that a result may take, the one that saves most
+            for r, o in problem.reuses[u]:
+                most_shared[r] = max(most_shared.get(r, 0), min(size[r], size[o]))
+            total -= sum(most_shared.values())
+        if total > most:
+            most = total
     return most
