@@ -274,3 +274,21 @@ def test_calls_of_one_kind_are_remembered_once() -> None:
         kernel(np.float32(2), y)
         kernel(y=y, x=x)
     assert kernel._fast is None or len(kernel._fast._records) == 2
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i8", "u4", "?"])
+def test_scalars_of_numpy_in_repeated_calls_are_arrays_without_axes(dtype: str) -> None:
+    kernel = compile("out = where(x > y, x, y)" if dtype == "?" else "out = x + y")
+    x = (np.arange(2000) % 2).astype(dtype)
+    for repeat in range(2 * REPEATS):
+        for scalar in (x.dtype.type(repeat), x.dtype.type(1)):
+            wanted = np.maximum(x, scalar) if dtype == "?" else x + scalar
+            assert same_bits(kernel(x, scalar), wanted)
+            assert same_bits(kernel(scalar, x), wanted)
+            assert same_bits(kernel(x, scalar, out=np.empty_like(x)), wanted)
+            assert same_bits(kernel(x, np.asarray(scalar)), wanted)
+        wide = np.float64(0.1)  # not a number that takes the array's dtype
+        if dtype == "f4":
+            assert kernel(x, wide).dtype == np.float64 and same_bits(kernel(x, wide), x + wide)
+    scalar = x.dtype.type(1)
+    assert python_calls(lambda: kernel(x, scalar)) == 0

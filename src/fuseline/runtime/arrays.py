@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,14 @@ def is_known() -> bool:
             return False
     type_field = ctypes.c_void_p.from_address(id(sample) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
     return type_field.value == id(np.ndarray)
+
+
+@functools.cache
+def scalars_are_known() -> bool:
+    """Whether the element of a NumPy scalar follows PyObject_HEAD."""
+    samples: list[Any] = [np.float64(2.5), np.float32(1.5), np.float16(3.5), np.bool_(True)]
+    samples += [np.dtype(kind).type(77) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
+    return all(ctypes.string_at(id(s) + object.__basicsize__, s.dtype.itemsize) == s.tobytes() for s in samples)
 
 
 @functools.cache

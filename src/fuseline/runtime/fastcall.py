@@ -29,6 +29,7 @@ _PREPARED_CALLS = 16
 """Prepared calls that a function looks through."""
 _MAY_REPLACE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 """Without the interpreter's lock another thread may be looking at a record: none is given up then."""
+_FIRST_USER_TYPE = 256  # NPY_USERDEF
 _NUMBER = -1  # the rank of a Python number
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
@@ -118,7 +119,8 @@ class FastCall:
             ufunc_end, direct_end = (small_items + 1, _DIRECT_ITEMS + 1) if small_items is not None else (0, 0)
             head = [id(ufunc), wrap_address, len(dtypes), ufunc_end, self._few_rows, int_type, float_type]
             head += [direct_end, loop.record_address, _number_kind(dtypes), self._caller[0]]
-            fields = [*head, *map(id, loop.inputs + loop.outputs)]
+            operands = loop.inputs + loop.outputs
+            fields = [*head, *map(id, operands), *map(_scalar_type, operands)]
             known = ((ctypes.c_void_p * len(fields))(*fields), dtypes, ufunc, wrap, loop)
             self._entries[dtypes] = known
             native.publish(ctypes.addressof(self._caller), ctypes.addressof(known[0]))
@@ -206,6 +208,11 @@ def _layouts(prepared: iterate.Prepared, numbers: Sequence[bool]) -> list[list[i
         padding = [0] * (2 * (most_axes - len(shape)))
         found.append([rank, low, high, start, number, *shape, *strides, *padding])
     return found
+
+
+def _scalar_type(dtype: np.dtype[Any]) -> int | None:
+    """Address of the type of NumPy's own scalars of ``dtype``."""
+    return id(dtype.type) if dtype.num < _FIRST_USER_TYPE and arrays.scalars_are_known() else None
 
 
 def _standing_for(dtypes: tuple[np.dtype[Any], ...]) -> tuple[int | None, int | None]:

@@ -19,7 +19,8 @@ declare void @PyErr_Clear()
 ; ufunc, what turns its tuple into the result (or null), operands, elements that are too many for it, most rows, types of
 ; Python numbers that may stand for an operand (or null), elements that are too many for a call
 ; without NumPy, the %kernel of such a call, what such numbers become (1 a float, 2 a signed integer, 3 an unsigned one, 0
-; something else), the entry to try next (or null), then a dtype for each operand, inputs first.
+; something else), the entry to try next (or null), then a dtype for each operand, inputs first, and the type of each dtype's
+; scalars (or null).
 %entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, i64, ptr, [0 x ptr] }
 ; first entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
 ; an array for one output, a tuple for several; the errors that are refusals; NumPy's PyArray_NewFromDescr; %table of prepared
@@ -28,6 +29,19 @@ declare void @PyErr_Clear()
 %caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr }
 ; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr, flags (numpy/ndarraytypes.h).
 %array = type { ptr, i32, ptr, ptr, ptr, ptr, i32 }
+
+; Whether %type is that of NumPy's scalars of operand %i's dtype: an array of no axes whose element follows PyObject_HEAD.
+define internal i1 @is_scalar(ptr %e, i64 %i, ptr %type) nounwind {
+  %kernel_at = getelementptr %entry, ptr %e, i64 0, i32 8
+  %kernel = load ptr, ptr %kernel_at, align 8
+  %nops_at = getelementptr %kernel, ptr %kernel, i64 0, i32 3
+  %nops = load i64, ptr %nops_at, align 8
+  %index = add i64 %nops, %i
+  %scalar_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %index
+  %scalar = load ptr, ptr %scalar_at, align 8
+  %same = icmp eq ptr %scalar, %type
+  ret i1 %same
+}
 
 ; METH_FASTCALL | METH_KEYWORDS; %self is a tuple that begins with a capsule of the %caller.
 define ptr @fl_call(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
@@ -116,7 +130,9 @@ number_operand:
   %float = load ptr, ptr %float_at, align 8
   %is_int = icmp eq ptr %object_type, %int
   %is_float = icmp eq ptr %object_type, %float
-  %is_number = or i1 %is_int, %is_float
+  %is_python = or i1 %is_int, %is_float
+  %is_scalar = call i1 @is_scalar(ptr %e, i64 %i, ptr %object_type)
+  %is_number = or i1 %is_python, %is_scalar
   br i1 %is_number, label %next_operand, label %mismatch
 dtype:
   %a = getelementptr i8, ptr %object, i64 %head

@@ -34,6 +34,9 @@ begin:
   %pool = phi ptr [ null, %sharing ], [ %found_pool, %pool_process ]
   %head_at = getelementptr %caller, ptr %caller, i64 0, i32 3
   %head = load i64, ptr %head_at, align 8
+  %type_offset = sub i64 %head, 8
+  %type_at = getelementptr %caller, ptr %caller, i64 0, i32 2
+  %type = load ptr, ptr %type_at, align 8
   %template_at = getelementptr %prepared, ptr %r, i64 0, i32 5
   %template = load ptr, ptr %template_at, align 8
   %kernel_at = getelementptr %job, ptr %template, i64 0, i32 5
@@ -69,8 +72,18 @@ number:
   store i64 %place_address, ptr %pointer_at, align 8
   br i1 %converted, label %input_end, label %other
 array:
+  ; The element of a scalar is where an array has the address of its own.
   %a = getelementptr i8, ptr %object, i64 %head
-  %data = load i64, ptr %a, align 8
+  %element = ptrtoint ptr %a to i64
+  %object_type_at = getelementptr i8, ptr %object, i64 %type_offset
+  %object_type = load ptr, ptr %object_type_at, align 8
+  %is_array = icmp eq ptr %object_type, %type
+  br i1 %is_array, label %array_data, label %data_known
+array_data:
+  %own_data = load i64, ptr %a, align 8
+  br label %data_known
+data_known:
+  %data = phi i64 [ %element, %array ], [ %own_data, %array_data ]
   store i64 %data, ptr %pointer_at, align 8
   br label %input_end
 input_end:

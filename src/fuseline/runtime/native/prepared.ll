@@ -61,7 +61,7 @@ no:
 }
 
 ; Whether %count operands, whose dtypes are right, have the layouts of %r.
-define internal i1 @all_fit(ptr %caller, ptr %r, ptr %args, i64 %count) nounwind {
+define internal i1 @all_fit(ptr %caller, ptr %e, ptr %r, ptr %args, i64 %count) nounwind {
 entry:
   %type_at = getelementptr %caller, ptr %caller, i64 0, i32 2
   %type = load ptr, ptr %type_at, align 8
@@ -88,8 +88,10 @@ look:
   br i1 %is_array, label %array, label %number
 number:
   %rank = load i64, ptr %layout, align 8
-  %expects_number = icmp eq i64 %rank, -1
-  br i1 %expects_number, label %next, label %no
+  %is_scalar = call i1 @is_scalar(ptr %e, i64 %i, ptr %object_type)
+  %wanted_rank = select i1 %is_scalar, i64 0, i64 -1
+  %expected = icmp eq i64 %rank, %wanted_rank
+  br i1 %expected, label %next, label %no
 array:
   %a = getelementptr i8, ptr %object, i64 %head
   %good = call i1 @fits(ptr %layout, ptr %a)
@@ -146,7 +148,7 @@ look:
   %same_entry = icmp eq ptr %own_entry, %e
   br i1 %same_entry, label %layouts, label %next
 layouts:
-  %good = call i1 @all_fit(ptr %caller, ptr %r, ptr %args, i64 %count)
+  %good = call i1 @all_fit(ptr %caller, ptr %e, ptr %r, ptr %args, i64 %count)
   br i1 %good, label %limit, label %next
 limit:
   %wanted_at = getelementptr %prepared, ptr %r, i64 0, i32 2
