@@ -69,8 +69,25 @@ def test_the_arena_is_in_the_json_and_always_the_same(capsys: pytest.CaptureFixt
     assert len(arena["order"]) == len(arena["values"]) == 11
     assert (arena["proof_covers"], arena["valid_for"]) == ("this order", "sequential execution in this order")
     last = arena["values"][-1]
-    assert (last["name"], last["upper"], last["in_place_of"]) == ("out", 11, 9)
-    assert {"step", "number", "name", "offset", "lower", "upper", "size_bytes"} <= set(last)
+    assert (last["id"], last["upper"], last["in_place_of"]) == ("out", 11, arena["order"][9])
+    assert {"step", "id", "offset", "lower", "upper", "size_bytes", "buffer"} <= set(last)
+
+
+def test_explain_and_plan_say_the_same_of_an_arena_in_the_same_words() -> None:
+    explained = fl.explain(COURSE, shape=(64, 32), dtype="f32").to_dict()["memory"]["arena"]
+    planned = fl.plan_program(COURSE, (64, 32), "f32", alignment=64).to_dict()
+    same = set(explained) & set(planned)
+    assert set(explained) - same == {"alive_bytes"}
+    assert same >= {"order", "values", "buffers", "peak_bytes", "lower_bound_bytes", "bound_reasons", "method"}
+    for arena in (explained, planned):
+        buffers = {b["id"]: b["offset"] for b in arena["buffers"]}
+        ids = [v["id"] for v in arena["values"]]
+        assert arena["order"] == ids
+        for value in arena["values"]:
+            assert set(value) == set(planned["values"][0])
+            assert value["offset"] == buffers[value["buffer"]]
+            assert value["in_place_of"] is None or value["in_place_of"] in ids
+    assert {v["id"] for v in explained["values"]} == {v["id"] for v in planned["values"]}
 
 
 @pytest.mark.parametrize(("lang", "words"), [("en", "no smaller one exists"), ("zh", "不存在更小的")])

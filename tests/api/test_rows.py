@@ -32,5 +32,5 @@ def test_the_tables_of_an_explanation_agree_with_its_json() -> None:
     found = e.to_dict()
     assert [i.to_dict() for i in e.dataflow.instructions] == found["instructions"]
     assert [p.to_dict() for p in e.memory.assignment] == found["memory"]["assignment"]
-    assert [v.to_dict() for v in e.memory.arena] == found["memory"]["arena"]["values"]
+    assert [v.name for v in e.memory.arena] == found["memory"]["arena"]["order"]
     assert e.memory.overwriting == sum(p.in_place for p in e.memory.assignment)

@@ -17,7 +17,7 @@ from ..ir.size import Shape, evaluate
 from ..ir.text import const_text, print_graph
 from ..machine.device import Device
 from ..plan.arena.types import PlanResult
-from ..plan.joint import THIS_ORDER, VALID_FOR
+from ..plan.joint import PlacedValue, program_arena_to_dict
 from ..units import Quantity
 from .rows import Rows
 
@@ -170,10 +170,6 @@ class InArena(NamedTuple):
     size_bytes: int
     in_place_of: int | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The stable JSON keys."""
-        return self._asdict()
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -200,17 +196,18 @@ class Memory:
 
     def arena_dict(self) -> dict[str, Any]:
         """The stable JSON form of the arena: nothing in it depends on the machine or the moment."""
-        found = self.placement.to_dict()
-        rows = tuple(self.arena)
-        kept = ("peak_bytes", "lower_bound_bytes", "optimal", "gap", "stopped_because", "bound_derivation", "method")
-        return {
-            **{key: found[key] for key in kept},
-            "proof_covers": THIS_ORDER,
-            "valid_for": VALID_FOR,
-            "alive_bytes": self.alive_bytes,
-            "order": [row.number for row in rows],
-            "values": [row.to_dict() for row in rows],
-        }
+        names: dict[int, str] = {}
+        buffers: dict[int, str] = {}
+        values: list[PlacedValue] = []
+        for row in self.arena:
+            names[row.number] = row.name
+            over = None if row.in_place_of is None else names[row.in_place_of]
+            buffers[row.number] = row.name if row.in_place_of is None else buffers[row.in_place_of]
+            place = (row.step, row.offset, row.lower, row.upper, row.size_bytes)
+            values.append(PlacedValue(row.name, *place, buffers[row.number], over))
+        found = program_arena_to_dict(self.placement, values)
+        del found["seconds"]
+        return {**found, "alive_bytes": self.alive_bytes}
 
 
 NUMPY, PLANNED, C_LIBM, C_OWN, JIT = "numpy", "numpy-planned", "c-libm", "c-own", "jit"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from fuseline.plan.arena.arguments import require_time_limit_s
 from fuseline.plan.arena.bounds import live_bound, require_capacity
@@ -42,6 +42,33 @@ class Stored:
     size_bytes: int
     buffer: int
     over: int | None
+
+
+class PlacedValue(NamedTuple):
+    """One value in the JSON form of a program's arena. ``buffer`` is the id of the buffer that it lies in,
+    ``in_place_of`` that of the value whose bytes it takes.
+    """
+
+    id: str
+    step: int
+    offset: int | None
+    lower: int
+    upper: int
+    size_bytes: int
+    buffer: str
+    in_place_of: str | None
+
+
+def program_arena_to_dict(arena: PlanResult, values: Iterable[PlacedValue]) -> dict[str, Any]:
+    """The stable JSON form of a program's arena in one order, wherever it is shown: values in that order, all by id."""
+    rows = list(values)
+    return {
+        **arena.to_dict(),
+        "proof_covers": THIS_ORDER,
+        "valid_for": VALID_FOR,
+        "order": [row.id for row in rows],
+        "values": [row._asdict() for row in rows],
+    }
 
 
 @dataclass(frozen=True)
@@ -108,34 +135,29 @@ class JointPlan:
         Bound, gap and optimality speak of all orders; ``in_this_order`` holds those of the chosen one.
         """
         values = self.graph.values
-        arena = self.arena.to_dict()
-        own = ("lower_bound_bytes", "optimal", "gap", "bound_derivation")
+        in_order = program_arena_to_dict(self.arena, map(self._placed, self.stored))
+        own = ("lower_bound_bytes", "optimal", "gap", "bound_derivation", "bound_reasons")
+        bound = self.order_bound or self.arena.bound
         return {
-            **arena,
-            **{name: getattr(self, name) for name in own},
-            "in_this_order": {name: arena[name] for name in own},
+            **in_order,
+            **{name: getattr(self, name) for name in own[:4]},
+            "bound_reasons": [reason.to_dict() for reason in bound.reasons],
+            "in_this_order": {name: in_order[name] for name in own},
             "proof_covers": THIS_ORDER if self.order_bound is None else "all orders",
-            "valid_for": VALID_FOR,
             "order": [self.graph.operations[u].name for u in self.order],
             "overwrites": [
                 {"result": values[o.result].name, "operand": values[o.operand].name} for o in self.overwrites
             ],
-            "values": [
-                {
-                    "id": values[s.value].name,
-                    "step": s.step,
-                    "offset": s.offset,
-                    "lower": s.lower,
-                    "upper": s.upper,
-                    "size_bytes": s.size_bytes,
-                    "buffer": values[s.buffer].name,
-                    "in_place_of": None if s.over is None else values[s.over].name,
-                }
-                for s in self.stored
-            ],
             "program_order_peak_bytes": self.program_order_peak_bytes,
             "peak_without_reuse_bytes": self.peak_without_reuse_bytes,
         }
+
+    def _placed(self, s: Stored) -> PlacedValue:
+        name = self.graph.values
+        over = None if s.over is None else name[s.over].name
+        return PlacedValue(
+            name[s.value].name, s.step, s.offset, s.lower, s.upper, s.size_bytes, name[s.buffer].name, over
+        )
 
 
 def plan_graph(
