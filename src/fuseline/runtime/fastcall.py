@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ _REMEMBERED_DTYPES = 8
 """Tuples of input dtypes that a function tells apart; more of them are left to Python."""
 _PREPARED_CALLS = 16
 """Prepared calls that a function looks through."""
-_MAY_REPLACE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+_MAY_REPLACE = "t" not in sys.abiflags
 """Without the interpreter's lock another thread may be looking at a record: none is given up then."""
 _FIRST_USER_TYPE = 256  # NPY_USERDEF
 _NUMBER = -1  # the rank of a Python number
