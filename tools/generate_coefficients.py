@@ -174,7 +174,9 @@ def pieces_text(spec: Pieces) -> str:
     text = "\n".join(lines) + "\n"
     text += f"{spec.name}_NODES = (\n{hexes([float(n) for n, _ in places])})\n"
     text += f"{spec.name}_HEADS = (\n{hexes([float(h) for _, h in places])})\n"
-    return text + f"{spec.name}_TERMS = (\n" + "".join(f"    (\n{hexes(row)}    ),\n" for row in rows) + ")\n\n"
+    return (
+        text + f"{spec.name}_TERMS = (\n" + "".join(f"    (\n{hexes(row, 8 * ' ')}    ),\n" for row in rows) + ")\n\n"
+    )
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,9 +192,9 @@ from __future__ import annotations
 '''
 
 
-def hexes(values: Sequence[float]) -> str:
+def hexes(values: Sequence[float], indent: str = "    ") -> str:
     """The numbers, exactly, as arguments."""
-    return "".join(f'    _h("{float(v).hex()}"),\n' for v in values)
+    return "".join(f'{indent}_h("{float(v).hex()}"),\n' for v in values)
 
 
 def polynomial_text(spec: Fit, result: Result) -> str:
@@ -225,12 +227,10 @@ def constant_text(spec: Constant) -> str:
 def main(names: Sequence[str]) -> int:
     """Generate everything, or print the fits that are named."""
     mp.mp.dps = DIGITS
-    chosen = [f for f in FITS if not names or f.name in names]
+    chosen = [spec for spec in (*FITS, *PIECES) if not names or spec.name in names]
     blocks = [] if names else [constant_text(c) for c in CONSTANTS]
-    blocks_to_write = [(lambda s=spec: polynomial_text(s, fit(s))) for spec in chosen]
-    blocks_to_write += [(lambda s=spec: pieces_text(s)) for spec in PIECES if not names or spec.name in names]
-    for write in blocks_to_write:
-        block = write()
+    for spec in chosen:
+        block = polynomial_text(spec, fit(spec)) if isinstance(spec, Fit) else pieces_text(spec)
         blocks.append(block)
         print(block.split("_h(")[0].strip(), flush=True)
         if names:
