@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import inspect
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -363,3 +364,14 @@ def test_membership_and_ufuncs_are_refused_with_advice() -> None:
         trace(lambda x: 1 in x)
     with pytest.raises(TraceError, match="calls it"):
         trace(np.add)
+
+
+@pytest.mark.parametrize(
+    "now", ["", "it's prose\n" * 9, "def f(x):\n  (\n" * 4, "  x\n y\n" * 9, "'''\n" * 9, "\\\n" * 9, "\0" * 9]
+)
+def test_a_function_whose_file_holds_something_else_by_now_is_traced_all_the_same(tmp_path: Path, now: str) -> None:
+    path = tmp_path / "program.py"
+    names: dict[str, Any] = {}
+    exec(compile("\n\ndef double(x):\n    h = x + x\n    return h * 0.5\n", str(path), "exec"), names)
+    path.write_text(now)
+    assert same_program(trace(names["double"]), "h = x + x; out = h * 0.5")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +45,8 @@ class SourceBlock:
         try:
             lines, first = inspect.getsourcelines(function)
             self.file = inspect.unwrap(function).__code__.co_filename
-        except (OSError, TypeError, AttributeError):  # typed at a prompt, or not written in Python
-            return
+        except (OSError, TypeError, AttributeError, SyntaxError, tokenize.TokenError):
+            return  # typed at a prompt, not written in Python, or the file is another one by now
         self.source, self.first_line = "".join(lines), max(first, 1)
         self.line_count = len(lines)
 
