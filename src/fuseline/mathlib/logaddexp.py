@@ -30,19 +30,18 @@ Pair = tuple[Expr, Expr]
 
 def logaddexp(a: Expr, b: Expr) -> Expr:
     """The larger operand plus log1p of the exponential of minus their distance; in float64."""
-    dtype = a.dtype
     swap = a < b
-    high, low = where(swap, b, a).cast(F64), where(swap, a, b).cast(F64)
+    larger, smaller = where(swap, b, a), where(swap, a, b)
+    high, low = larger.cast(F64), smaller.cast(F64)
     # Equal operands may be infinite; their distance is 0 all the same.
     distance = where(high == low, 0.0, low - high)
-    if dtype is F32:
-        term = exp_wide(at_least(distance, -110.0))
-        value = add_log1p_wide(high, term)
-    else:
-        value, term = _sum_double(high, low, distance)
     # How much may cancel before the error of what is left passes an ulp of the result's format.
-    margin = 2.0**7 if dtype is F32 else 8.0
-    return where_rarely(abs(value) * margin < term, _near_zero(high, low), value).cast(dtype)
+    if a.dtype is F32:
+        value = add_log1p_wide(high, exp_wide(at_least(distance, -110.0))).cast(F32)
+        cancels = abs(value) * 2.0**8 < abs(larger)
+        return where_rarely(cancels, _near_zero(high, low).cast(F32), value)
+    value, term = _sum_double(high, low, distance)
+    return where_rarely(abs(value) * 8.0 < term, _near_zero(high, low), value)
 
 
 def _sum_double(high: Expr, low: Expr, distance: Expr) -> Pair:
