@@ -10,7 +10,7 @@ from typing import Any
 import accuracy
 import numpy as np
 import pytest
-from accuracy_functions import MULTIPRECISION, ONE_ARGUMENT, TWO_ARGUMENTS
+from accuracy_functions import MULTIPRECISION, ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases
 from accuracy_judge import error_in_ulps, judge
 
 INPUTS = np.linspace(-3, 3, 200_001).astype(np.float32)
@@ -60,6 +60,17 @@ def test_a_float64_error_is_measured_in_float64_ulps() -> None:
     assert verdict.largest_ulp == error_in_ulps(
         "exp", verdict.where, float(np.nextafter(np.exp(verdict.where[0]), math.inf)), np.dtype(np.float64)
     )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_compiled_logaddexp_holds_where_everything_cancels(kind: Any) -> None:
+    operands = hard_cases("logaddexp", kind, np.random.default_rng(5), 400)
+    kept = np.isfinite(operands[0]) & np.isfinite(operands[1]) & (np.abs(operands[0]) < 600)
+    a, b = (np.ascontiguousarray(v[kept]) for v in operands)
+    rounded = np.array([float(exact("logaddexp", p)) for p in zip(a.tolist(), b.tolist(), strict=True)]).astype(kind)
+    verdict = judge("logaddexp", lambda *_: rounded, [(a, b)])
+    assert verdict.samples == a.size > 100
+    assert verdict.largest_ulp < 0.51 and verdict.special_failures == 0, verdict
 
 
 def test_overflow_is_as_far_as_the_next_power_of_two() -> None:
