@@ -35,6 +35,8 @@ def numpys(graph: Graph, arrays: dict[str, Array]) -> dict[str, Array]:
         warnings.simplefilter("ignore")
         for node in graph.nodes:
             operands = [const_array(a) if a.op == "const" else values[a] for a in node.args]
+            if node.op in ("copysign", "signbit"):  # the sign of a computed NaN is the machine's: here it has none
+                operands[-1] = np.where(np.isnan(operands[-1]), np.abs(operands[-1]), operands[-1])
             if node.op == "cast":
                 values[node] = np.asarray(operands[0]).astype(node.dtype.numpy)
             else:
