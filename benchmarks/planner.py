@@ -5,21 +5,21 @@ The instances A to K are MiniMalloc's (https://github.com/google/minimalloc, ben
 their folder. CP-SAT runs where an instance has at most ``--cpsat-buffers`` buffers, on one thread like everything else.
 
     python benchmarks/planner.py FOLDER [--write] [--time-limit 60] [--cpsat-seconds 45] [--only A,K]
+    python benchmarks/planner.py --small
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import platform
-import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import planner_small as small
 
 from fuseline.plan.arena import engine, generate, large, portfolio
 from fuseline.plan.arena.checker import check
@@ -30,7 +30,7 @@ from fuseline.plan.arena.instance_csv import read_csv
 from fuseline.plan.arena.large import VALLEY
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.sections import Sections, cut
-from fuseline.plan.arena.types import Buffer, Instance, Placement
+from fuseline.plan.arena.types import Instance, Placement
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "planner.md"
 BEGIN, END = "<!-- table: benchmarks/planner.py -->", "<!-- end of table -->"
@@ -67,7 +67,7 @@ def run_peer(instance: Instance, name: str) -> Measured:
     offsets = portfolio.place(sections, portfolio.conflicts_of(sections), order, best_fit=True)
     placement = sections.placement(offsets)
     seconds = time.perf_counter() - began
-    return checked(instance, placement, max(sections.live) * sections.unit_bytes, seconds)
+    return checked(instance, placement, max(sections.least) * sections.unit_bytes, seconds)
 
 
 def run_cpsat(instance: Instance, limit_s: float) -> Measured | None:
@@ -110,7 +110,7 @@ def table(instances: list[Instance], limit_s: float, cpsat_s: float, cpsat_buffe
     proven, others = [], []
     for instance in instances:
         sections = cut(instance)
-        bound = max(sections.live) * sections.unit_bytes
+        bound = max(sections.least) * sections.unit_bytes
         large = len(instance.buffers) > LARGE
         ours = run_ours(instance, limit_s)
         (proven if ours.proof else others).append(ours.seconds)
@@ -130,33 +130,28 @@ def table(instances: list[Instance], limit_s: float, cpsat_s: float, cpsat_buffe
     return "\n".join(lines)
 
 
-def small_plans(count: int = 60, buffers: int = 50) -> str:
-    """Times of random plans of few buffers, without and with the compiled search loaded."""
-    rng = random.Random(1)
-    plans = []
-    for k in range(count):
-        sizes = (lambda: rng.randint(1, 1000)) if k % 2 else (lambda: rng.choice((64, 128, 256, 1024, 4096)))
-        starts = [rng.randrange(buffers) for _ in range(buffers)]
-        entries = enumerate(starts)
-        plans.append(Instance(tuple(Buffer(str(i), t, t + rng.randint(1, buffers // 3), sizes()) for i, t in entries)))
-    lines = ["| 60 random plans of 50 buffers | median ms | 90th percentile ms | proven |", "|---|---|---|---|"]
+def small_table(quick: bool = False) -> str:
+    """Times of plans of 5 to 50 buffers, without and with the compiled search loaded."""
+    plans = list(small.plans(60 if quick else small.COUNT))
+    lines = [
+        "| small plans (5 to 50 buffers) | plans | median ms | 90 % | 99 % | worst | proven |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, value in (("plain Python (`FUSELINE_CACHE=off`)", "off"), ("compiled code loaded", "")):
         os.environ["FUSELINE_CACHE"] = value
         if not value:
             KERNEL.ready()
-            Walk(cut(plans[0]), compiled=True).restart(list(range(buffers)), 1)
-        times, proven = [], 0
-        for plan in plans:
-            best = math.inf
-            for _ in range(5):
-                began = time.perf_counter()
-                result = plan_instance(plan)
-                best = min(best, time.perf_counter() - began)
-            times.append(best * 1e3)
-            proven += result.optimal
-        times.sort()
-        row = f"{statistics.median(times):.2f} | {times[int(0.9 * count)]:.2f} | {proven} of {count}"
-        lines.append(f"| {name} | {row} |")
+            sections = cut(plans[0].instance)
+            Walk(sections, compiled=True).restart(list(range(sections.buffer_count)), 1)
+        for kind in small.Kind:
+            times, proven = small.measure([plan.instance for plan in plans if plan.kind is kind])
+            figures = " | ".join(f"{times[int(q * (len(times) - 1))]:.2f}" for q in (0.5, 0.9, 0.99, 1.0))
+            lines.append(f"| {kind.value}, {name} | {len(times)} | {figures} | {proven} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+    lines += [
+        "",
+        f"Milliseconds of processor time, the least of {small.REPETITIONS} runs, each ended after {small.LIMIT_S:g} s.",
+    ]
     return "\n".join(lines)
 
 
@@ -178,6 +173,8 @@ def main() -> None:
     parser.add_argument("--cpsat-buffers", type=int, default=500)
     parser.add_argument("--only", default="", help="names of instances, as A,K")
     parser.add_argument("--no-generated", action="store_true")
+    parser.add_argument("--small", action="store_true", help="only the table of small plans")
+    parser.add_argument("--quick", action="store_true", help="fewer small plans")
     chosen = parser.parse_args()
     files = sorted(chosen.folder.glob("*.csv")) if chosen.folder else []
     instances = [read_csv(path) for path in files]
@@ -188,9 +185,10 @@ def main() -> None:
     for loops, module in ((KERNEL, engine), (VALLEY, large)):
         if numba_available() and not loops.ready():
             module.build()
-    text = table(instances, chosen.time_limit, chosen.cpsat_seconds, chosen.cpsat_buffers) + "\n\n" + small_plans()
+    tables = [] if chosen.small else [table(instances, chosen.time_limit, chosen.cpsat_seconds, chosen.cpsat_buffers)]
+    text = "\n\n".join([*tables, small_table(chosen.quick)])
     print(text)
-    if chosen.write:
+    if chosen.write and not chosen.small:
         before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)
         DOCUMENT.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
