@@ -107,7 +107,8 @@ def table(instances: list[Instance], limit_s: float, cpsat_s: float, cpsat_buffe
         "| instance | buffers | live bound | ours: bytes | ours | " + " | ".join([*PEERS, "CP-SAT"]) + " |",
         "|---|---|---|---|---|" + "---|" * (len(PEERS) + 1),
     ]
-    proven, others = [], []
+    proven: list[float] = []
+    others: list[float] = []
     for instance in instances:
         sections = cut(instance)
         bound = max(sections.least) * sections.unit_bytes

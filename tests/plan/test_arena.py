@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import permutations, product
+from dataclasses import astuple, replace
+from itertools import pairwise, permutations, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +22,8 @@ from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.dive import Dive
 from fuseline.plan.arena.engine import Walk
-from fuseline.plan.arena.findings import Ground
+from fuseline.plan.arena.findings import Ground, Method
+from fuseline.plan.arena.growing import Growth, parts
 from fuseline.plan.arena.instance_csv import parse_csv
 from fuseline.plan.arena.online import best_fit_in_time
 from fuseline.plan.arena.planner import plan_instance
@@ -207,6 +208,59 @@ def test_a_short_search_finds_valid_arenas_within_its_capacity_only(instance: In
         placement = sections.placement(offsets)
         assert placement.peak_bytes <= capacity * sections.unit_bytes
         assert valid(instance, placement.offsets, placement.peak_bytes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(instances(most=16, alignments=(1, 2, 4)), st.integers(0, 6), st.booleans())
+def test_growing_parts_find_valid_arenas_within_their_capacity_only(instance: Instance, more: int, back: bool) -> None:
+    sections = cut(instance)
+    capacity = max(sections.least, default=0) + more
+    grown = Growth(
+        sections,
+        capacity,
+        0,
+        False,
+        lambda part, buffers: exact.Orders(part, buffers, 0).order,
+        lambda k: 60,
+        600,
+        60,
+        never,
+    )
+    offsets = grown.search(back)
+    assert offsets is not None or not grown.stopped
+    if offsets is not None:
+        placement = sections.placement(offsets)
+        assert placement.peak_bytes <= capacity * sections.unit_bytes
+        assert valid(instance, placement.offsets, placement.peak_bytes)
+
+
+def test_parts_of_time_grow_from_either_end_and_the_last_is_all() -> None:
+    for backwards in (False, True):
+        found = parts(169, backwards)
+        assert found[-1] == (0, 169)
+        assert all(a[0] >= b[0] and a[1] <= b[1] for a, b in pairwise(found))
+    assert parts(1, True) == [(0, 1)]
+
+
+def test_a_search_that_restarts_do_not_finish_grows_parts_and_depends_on_its_seed_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exact, "_GROW_AFTER", 400)
+    monkeypatch.setattr(exact, "_GROWTH_NODES", 400)
+    sections = cut(generate.packed(60, 4096, seed=3))
+    found = []
+    for _ in range(2):
+        worst = portfolio.reuse_whole(sections)
+        standing = exact.Standing(max(sections.live), portfolio.Answer(worst, sections.peak_of(worst), Method()))
+        search = exact.ExactSearch(sections, standing, standing.lower, 5, never, lambda: None, 1 << 60, never)
+        search.run(1_500)
+        found.append((standing.best, search.nodes))
+    assert found[0] == found[1]
+    assert not check(generate.packed(60, 4096, seed=3), *astuple(sections.placement(found[0][0].offsets)))
+
+
+def never() -> bool:
+    return False
 
 
 class ArrayWalk(Walk):

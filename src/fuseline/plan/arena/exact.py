@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fuseline.plan.arena import walk_state
 from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.findings import Ground, Method, Reason, Strategy
+from fuseline.plan.arena.growing import Growth
 from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
@@ -22,6 +23,9 @@ SLICE_NODES = 4_000
 PURE_SLICE_NODES = 50
 _SLICE_ENTRIES = 500_000
 _PLAIN_RESTARTS = 12
+_GROW_AFTER = 60_000
+_GROWTH_NODES = 250_000
+_GROWTH_SHARES = (0.75, 0.5, 0.9)
 _FRACTIONS = 5
 
 
@@ -110,6 +114,8 @@ class ExactSearch:
         self._walk = Walk(sections, compiled=False)
         self._orders = Orders(sections, self._walk.buffers, seed)
         self._restarts = 0
+        self._seed = seed
+        self._growths = self._grown = 0
         # A first dive takes a node a buffer; a few times that leaves room to repair it.
         self._base_nodes = max(200, NODES_A_BUFFER * len(self._walk.buffers))
         self.nodes = 0
@@ -124,6 +130,10 @@ class ExactSearch:
         while not self._done():
             if max_nodes is not None and self.nodes >= max_nodes:
                 return True
+            if not strict and self._growth_is_due():
+                if not self._grow():
+                    return False
+                continue
             target = self._target()
             nodes = self._base_nodes * luby(self._restarts + 1)
             if strict and max_nodes is not None:
@@ -145,6 +155,34 @@ class ExactSearch:
         if self._restarts < _PLAIN_RESTARTS or self._restarts % 2 == 0:
             return min(floor, top)
         return max(floor, top - ((top - floor) >> (1 + self._restarts % _FRACTIONS)))
+
+    def _growth_is_due(self) -> bool:
+        """Whether to search part by part now: where restarts alone have not done it, for as many nodes as they take."""
+        return self.nodes >= _GROW_AFTER and self._grown <= self.nodes and not self._sections.windows
+
+    def _grow(self) -> bool:
+        """One search part by part, between bound and best answer; false where ``stop`` ended it."""
+        floor, top = max(self.standing.lower, self._goal), self.standing.best.peak - 1
+        share = _GROWTH_SHARES[self._growths // 2 % len(_GROWTH_SHARES)]
+        capacity = min(top, floor + int(share * (top - floor)))
+        growth = Growth(
+            self._sections,
+            capacity,
+            self._seed + self._growths,
+            self._walk.compiled,
+            lambda part, buffers: Orders(part, buffers, self._seed + self._growths).order,
+            lambda restart: self._base_nodes * luby(restart),
+            _GROWTH_NODES,
+            SLICE_NODES if self._walk.compiled else self._pure_slice,
+            self._stop,
+        )
+        offsets = growth.search(backwards=self._growths % 2 == 1)
+        self._growths += 1
+        self._grown += max(1, growth.nodes)
+        if offsets is not None:
+            self.standing.best = Answer(offsets, self._sections.peak_of(offsets), Method(Strategy.GROWING_PARTS))
+            self._report()
+        return not growth.stopped
 
     def _attempt(self, capacity: int, nodes: int) -> int | None:
         """One restart under ``capacity``: its outcome, or ``None`` where ``stop`` ended it."""

@@ -32,6 +32,7 @@ class Strategy(StrEnum):
     SQUEAKY_WHEEL = "valley filling, squeaky wheel"
     SHORT_SEARCH = "short search"
     ALL_OFFSETS = "all offsets"
+    GROWING_PARTS = "exact search, part by part"
     EXACT_SEARCH = "exact search"
 
 
