@@ -24,8 +24,9 @@ PURE_SLICE_NODES = 50
 _SLICE_ENTRIES = 500_000
 _PLAIN_RESTARTS = 12
 _GROW_AFTER = 60_000
-_GROWTH_NODES = 250_000
-_GROWTH_SHARES = (0.75, 0.5, 0.9)
+_GROWTH_NODES = 300_000
+_GROWTH_FACTOR = 3
+_GROWTH_SHARES = (0.25, 0.5, 0.75)
 _FRACTIONS = 5
 
 
@@ -157,8 +158,8 @@ class ExactSearch:
         return max(floor, top - ((top - floor) >> (1 + self._restarts % _FRACTIONS)))
 
     def _growth_is_due(self) -> bool:
-        """Whether to search part by part now: where restarts alone have not done it, for as many nodes as they take."""
-        return self.nodes >= _GROW_AFTER and self._grown <= self.nodes and not self._sections.windows
+        """Whether to search part by part now: where restarts alone have not done it, for more nodes than they take."""
+        return self.nodes >= _GROW_AFTER and self._grown <= _GROWTH_FACTOR * self.nodes and not self._sections.windows
 
     def _grow(self) -> bool:
         """One search part by part, between bound and best answer; false where ``stop`` ended it."""
