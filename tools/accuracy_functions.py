@@ -159,7 +159,7 @@ def samples(name: str, dtype: Any, count: int, seed: int = 0, chunk: int = 1 << 
     rng = np.random.default_rng(seed)
     operands = 2 if name in TWO_ARGUMENTS else 1
     size = np.dtype(dtype).itemsize
-    for i in range(max(1, count // chunk)):
+    for i in range(max(1, -(-count // chunk))):
         kind = i % 4
         if kind == 0:
             yield tuple(rng.integers(0, 256, chunk * size, dtype=np.uint8).view(dtype) for _ in range(operands))
