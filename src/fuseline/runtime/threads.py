@@ -119,8 +119,10 @@ def _text(path: Path) -> str:
         return ""
 
 
-_PATIENCE, _THREADS, _PROCESS = 2, 3, 4
+_PATIENCE, _THREADS, _PROCESS, _PROCESSOR, _PLACING = 2, 3, 4, 5, 6
 """Numbers behind the locks of `%pool`, by position."""
+_PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
+"""What the C library of Linux has to ask and to say where a thread runs."""
 
 
 class Pool:
@@ -130,15 +132,20 @@ class Pool:
         self.process = os.getpid()
         self.worker_count = 0
         self._lock = Lock()
-        self._memory = ctypes.create_string_buffer(3 * 128 + 5 * 8 + 64)
+        count = _PLACING + len(_PLACING_CALLS)
+        self._memory = ctypes.create_string_buffer(3 * 128 + count * 8 + 64)
         immortal(self._memory)  # workers look at it until the process is gone
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
         libc = ctypes.CDLL(None)
         libc.pthread_mutex_init(ctypes.c_void_p(self.address), None)
         libc.pthread_cond_init(ctypes.c_void_p(self.address + 128), None)
         libc.pthread_cond_init(ctypes.c_void_p(self.address + 256), None)
-        self._numbers = (ctypes.c_int64 * 5).from_address(self.address + 3 * 128)
+        self._numbers = (ctypes.c_int64 * count).from_address(self.address + 3 * 128)
         self._numbers[_PATIENCE], self._numbers[_PROCESS] = _PATIENCE_PAUSES, self.process
+        self._numbers[_PROCESSOR] = -1
+        calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]
+        if len(calls) == len(_PLACING_CALLS):
+            self._numbers[_PLACING:] = [call.value or 0 for call in calls]
 
     def ensure(self, workers: int) -> int:
         """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""

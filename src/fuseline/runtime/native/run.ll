@@ -308,13 +308,99 @@ done:
 
 ; ------------------------------------------------------------------------------------------------------------ the pool
 
-; mutex, condition "there is work", condition "a job is done", list of jobs, sleeping threads, patience in pauses, threads,
-; process.
-%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64 }
+; 0 mutex, 1 condition "there is work", 2 condition "a job is done", 3 list of jobs, 4 sleeping threads, 5 patience in pauses,
+; 6 threads, 7 process, 8 processor of the latest caller; C's 9 sched_getcpu, 10 sched_getaffinity and 11 sched_setaffinity,
+; null where the system has none.
+%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr }
+
+declare i64 @llvm.vector.reduce.or.v16i64(<16 x i64>)
+
+; Notes the processor that a call comes from.
+define internal void @note_processor(ptr %p) nounwind {
+entry:
+  %current_at = getelementptr %pool, ptr %p, i64 0, i32 9
+  %current = load ptr, ptr %current_at, align 8
+  %unknown = icmp eq ptr %current, null
+  br i1 %unknown, label %done, label %ask
+ask:
+  %number = call i32 %current()
+  %wide = sext i32 %number to i64
+  %caller_at = getelementptr %pool, ptr %p, i64 0, i32 8
+  store atomic i64 %wide, ptr %caller_at monotonic, align 8
+  br label %done
+done:
+  ret void
+}
+
+; Moves this thread of the pool off the caller's processor, for now and for later wakes. Systems whose processors seem to
+; share no cache, as in many virtual machines, wake a thread where its waker runs, and take milliseconds to part them.
+; %avoided_at holds the processor that this thread may not use because of an earlier caller, or -1.
+define internal void @keep_off(ptr %p, ptr %avoided_at) nounwind {
+entry:
+  %mask = alloca <16 x i64>, align 8
+  %current_at = getelementptr %pool, ptr %p, i64 0, i32 9
+  %current = load ptr, ptr %current_at, align 8
+  %unknown = icmp eq ptr %current, null
+  br i1 %unknown, label %done, label %ask
+ask:
+  %number = call i32 %current()
+  %own = sext i32 %number to i64
+  %caller_at = getelementptr %pool, ptr %p, i64 0, i32 8
+  %caller = load atomic i64, ptr %caller_at monotonic, align 8
+  %together = icmp eq i64 %own, %caller
+  %in_mask = icmp ult i64 %caller, 1024
+  %move = and i1 %together, %in_mask
+  br i1 %move, label %read, label %done
+read:
+  %get_at = getelementptr %pool, ptr %p, i64 0, i32 10
+  %get = load ptr, ptr %get_at, align 8
+  %status = call i32 %get(i32 0, i64 128, ptr %mask)
+  %known = icmp eq i32 %status, 0
+  br i1 %known, label %again, label %done
+again:
+  %avoided = load i64, ptr %avoided_at, align 8
+  %some = icmp sge i64 %avoided, 0
+  br i1 %some, label %allow, label %forbid
+allow:
+  %avoided_word = lshr i64 %avoided, 6
+  %avoided_word_at = getelementptr i64, ptr %mask, i64 %avoided_word
+  %avoided_bit = and i64 %avoided, 63
+  %avoided_one = shl i64 1, %avoided_bit
+  %before = load i64, ptr %avoided_word_at, align 8
+  %allowed = or i64 %before, %avoided_one
+  store i64 %allowed, ptr %avoided_word_at, align 8
+  br label %forbid
+forbid:
+  %word = lshr i64 %caller, 6
+  %word_at = getelementptr i64, ptr %mask, i64 %word
+  %bit = and i64 %caller, 63
+  %one = shl i64 1, %bit
+  %others = xor i64 %one, -1
+  %all = load i64, ptr %word_at, align 8
+  %left = and i64 %all, %others
+  store i64 %left, ptr %word_at, align 8
+  %words = load <16 x i64>, ptr %mask, align 8
+  %any = call i64 @llvm.vector.reduce.or.v16i64(<16 x i64> %words)
+  %nowhere = icmp eq i64 %any, 0
+  br i1 %nowhere, label %done, label %go
+go:
+  %set_at = getelementptr %pool, ptr %p, i64 0, i32 11
+  %set = load ptr, ptr %set_at, align 8
+  %refused = call i32 %set(i32 0, i64 128, ptr %mask)
+  %moved = icmp eq i32 %refused, 0
+  br i1 %moved, label %remember, label %done
+remember:
+  store i64 %caller, ptr %avoided_at, align 8
+  br label %done
+done:
+  ret void
+}
 
 ; A thread of the pool: serves jobs for as long as the process lives.
 define ptr @fl_worker(ptr %p) nounwind {
 entry:
+  %avoided_at = alloca i64, align 8
+  store i64 -1, ptr %avoided_at, align 8
   %fp = call i64 @fp_enter()
   %work_cond = getelementptr %pool, ptr %p, i64 0, i32 1
   %done_cond = getelementptr %pool, ptr %p, i64 0, i32 2
@@ -350,6 +436,7 @@ work:
   %active_at = getelementptr %job, ptr %j, i64 0, i32 3
   %joined = atomicrmw add ptr %active_at, i64 1 acq_rel
   %unlocked = call i32 @pthread_mutex_unlock(ptr %p)
+  call void @keep_off(ptr %p, ptr %avoided_at)
   call void @share(ptr %j)
   ; The job lives on its caller's stack; after the lock is released with no thread at work it may be gone.
   %locked1 = call i32 @pthread_mutex_lock(ptr %p)
@@ -423,6 +510,7 @@ entry:
 define void @fl_run(ptr %p, ptr %j) nounwind {
 entry:
   %fp = call i64 @fp_enter()
+  call void @note_processor(ptr %p)
   %work_cond = getelementptr %pool, ptr %p, i64 0, i32 1
   %done_cond = getelementptr %pool, ptr %p, i64 0, i32 2
   %head_at = getelementptr %pool, ptr %p, i64 0, i32 3
