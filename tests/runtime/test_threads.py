@@ -230,3 +230,42 @@ def test_forks_while_other_threads_are_inside_large_calls() -> None:
         for t in crowd:
             t.join()
     assert not wrong
+
+
+# ── where ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+PLACED = """
+import os, time
+import numpy as np
+from fuseline.api.kernel import compile
+from fuseline.runtime import threads
+
+def tasks():
+    return {int(t) for t in os.listdir("/proc/self/task")}
+
+may = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {may[0]})  # threads of the pool inherit it: there is nowhere for them to go
+kernel, x = compile("x*y + 1"), np.arange(1 << 20, dtype=np.float32)
+expected, before = x * x + np.float32(1), tasks()
+with threads.limit(3):
+    for _ in range(20):
+        assert (kernel(x, x) == expected).all()
+    workers = tasks() - before
+    assert len(workers) == 2 and all(os.sched_getaffinity(t) == {may[0]} for t in workers)
+    for t in workers:
+        os.sched_setaffinity(t, may)
+    for place in (may[0], may[-1], may[0]):
+        os.sched_setaffinity(0, {place})
+        for pause in (0, 0, 0.001, 0.01) * 10:
+            time.sleep(pause)
+            assert (kernel(x, x) == expected).all()
+        for t in workers:
+            allowed = os.sched_getaffinity(t)
+            assert allowed and allowed <= set(may) and len(allowed) >= len(may) - 1
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be placed on this system")
+def test_threads_of_the_pool_stay_where_they_may_run_when_they_make_room_for_the_caller() -> None:
+    done = subprocess.run([sys.executable, "-c", PLACED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
