@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from arrays import first_difference, same_bits
+from fuseline.api.kernel import compile
 from fuseline.codegen.llvm import LlvmTarget, target
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.interpret import interpret
@@ -123,3 +124,8 @@ def test_very_many_random_programs_give_the_interpreters_bits(part: int) -> None
     programs = -(-runs // (10 * LAYOUTS_A_KERNEL))
     targets = [None, None, *map(target, host.target_names())]
     assert check_many(programs, f"long {part}", targets, LAYOUTS_A_KERNEL) * 10 >= runs
+
+
+@pytest.mark.parametrize("text", ["v = x - x; sign(v / v)", "sign((x != x) / (x - x))"])
+def test_the_sign_of_a_quotient_of_zeros_is_nan(text: str) -> None:
+    assert np.isnan(compile(text)(np.arange(40, dtype=np.int32))).all()
