@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import fuseline as fl
 from arrays import first_difference, same_bits
-from fuseline.api.kernel import compile
 from fuseline.codegen.llvm import LlvmTarget, target
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.interpret import interpret
@@ -126,6 +126,36 @@ def test_very_many_random_programs_give_the_interpreters_bits(part: int) -> None
     assert check_many(programs, f"long {part}", targets, LAYOUTS_A_KERNEL) * 10 >= runs
 
 
-@pytest.mark.parametrize("text", ["v = x - x; sign(v / v)", "sign((x != x) / (x - x))"])
-def test_the_sign_of_a_quotient_of_zeros_is_nan(text: str) -> None:
-    assert np.isnan(compile(text)(np.arange(40, dtype=np.int32))).all()
+# Zeros that LLVM knows to be zeros, from integers, bits and comparisons.
+_KNOWN_ZEROS = ["x - x", "f32(x - x)", "f64(x - x)", "x & 0", "where(x != x, 1.0, 0.0)", "f32(x) * 0.0"]
+_QUOTIENTS = ["{0} / {0}", "{0} % {0}", "{0} / ({0} * 2.0)", "({0} - {0}) / {0}", "{0} // {0}"]
+_CHOICES = [
+    "{}",
+    "sign({})",
+    "where({0} == 0, 0.0, {0})",
+    "where({0} != 0, {0}, 0.0)",
+    "where({0} <= 0, 0.0, {0})",
+    "where({0} >= 0, 0.0, {0})",
+    "where({0} > 0, 1.0, {0})",
+    "where(~({0} == 0), {0}, 0.0)",
+    "abs(where({0} == 0, 0.0, {0}))",
+    "where({0} < 0, -1.0, where({0} == 0, 0.0, {0}))",
+    "0.0 * {}",
+]
+
+
+@pytest.mark.parametrize("zero", _KNOWN_ZEROS)
+@pytest.mark.parametrize("name", host.target_names())
+def test_a_quotient_of_known_zeros_is_what_it_is_wherever_it_goes(zero: str, name: str) -> None:
+    lines = [f"v = {zero}"]
+    for i, quotient in enumerate(_QUOTIENTS):
+        lines.append(f"q{i} = {quotient.format('v')}")
+        lines += [f"out{i}_{j} = {choice.format(f'q{i}')}" for j, choice in enumerate(_CHOICES)]
+    graph = expand(optimize(fl.graph("; ".join(lines), "i32", shape=(41,))))
+    x = np.arange(-20, 21, dtype=np.int32)
+    expected = list(interpret(graph, {"x": x}).values())
+    assert np.isnan(expected[0]).all()
+    for value, result in zip(
+        expected, iterate.run(loop_of(graph, target(name)), [x], [None] * len(expected)), strict=True
+    ):
+        assert same_bits(value, result), first_difference(value, result)

@@ -47,8 +47,7 @@ def _sign(x: Expr) -> Expr:
     if not x.dtype.is_float:
         negative = where(x < 0, -1, x.like(0)) if x.dtype.kind == "int" else x.like(0)
         return where(x > 0, 1, negative)
-    # NaN first: LLVM turns `x == 0 ? 0 : x` into 0 where it knows that x is a quotient of zeros.
-    return where(x != x, x, where(x > 0.0, 1.0, where(x < 0.0, -1.0, x.like(0.0))))
+    return where(x > 0.0, 1.0, where(x < 0.0, -1.0, where(x == 0.0, 0.0, x)))
 
 
 def _square(x: Expr) -> Expr:

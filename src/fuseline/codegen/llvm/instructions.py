@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...errors import UnsupportedError
 from ...ir.dtype import BOOL, F16, F32, F64, DType
-from ...ir.node import Node
+from ...ir.node import Node, const_array
 from .target import LlvmTarget
 
 
@@ -108,6 +108,29 @@ def _intrinsic(float_name: str, signed: str = "", unsigned: str = "") -> _Instru
         return w.call(f"llvm.{name}.{suffix}", w.type(d), [(w.type(d), w.value(a)) for a in node.args])
 
     return written
+
+
+def _quotient(float_name: str, signed: str, unsigned: str) -> _Instruction:
+    """A division or a remainder.
+
+    Where LLVM's selection of instructions finds every lane of both float operands zero, it takes the result for zero
+    too, as it is of a sum or a product (SelectionDAG's SimplifyDemandedVectorElts), and 0/0 is NaN no more. It cannot
+    look through a fence, which is no instruction of the processor.
+    """
+    plain = _plain(float_name, signed, unsigned)
+
+    def written(w: Writer, node: Node) -> str:
+        if not node.dtype.is_float or any(a.op == "input" or _is_nonzero(a) for a in node.args):
+            return plain(w, node)
+        kind, (a, b) = w.type(node.dtype), (w.value(x) for x in node.args)
+        opaque = w.call(f"llvm.arithmetic.fence.v{w.lanes}f{node.dtype.bits}", kind, [(kind, b)])
+        return w.assign(f"{float_name} {kind} {a}, {opaque}")
+
+    return written
+
+
+def _is_nonzero(node: Node) -> bool:
+    return node.op == "const" and bool(const_array(node) != 0)
 
 
 def _negate(w: Writer, node: Node) -> str:
@@ -334,8 +357,8 @@ _WRITERS: dict[str, _Instruction] = {
     "add": _plain("fadd", "add", "add"),
     "sub": _plain("fsub", "sub", "sub"),
     "mul": _plain("fmul", "mul", "mul"),
-    "div": _plain("fdiv", "", ""),
-    "fmod": _plain("frem", "srem", "urem"),
+    "div": _quotient("fdiv", "", ""),
+    "fmod": _quotient("frem", "srem", "urem"),
     "quotient": _plain("", "sdiv", "udiv"),
     "fma": _fused,
     "neg": _negate,
