@@ -242,8 +242,9 @@ def trigonometric_fits() -> list[Fit]:
 def piecewise_fits() -> list[Pieces]:
     """tanh on cells that double, erf on cells of equal width after the first; edges follow from their indices."""
     return [
-        Pieces("TANH_F32", "f(t) = tanh(t)", mp.tanh, ("0", "0.61337", "1.8401", "4.2935", "9.2001"),
-               ("0", "1.22", "3.32", "8.318"), 9, 24),
+        Pieces("TANH_F32", "f(t) = tanh(t)", mp.tanh,
+               ("0", "0.30038", "0.60075", "1.2015", "1.8022", "3.0037", "4.2052", "6.6082", "9.0112"),
+               ("0", "0.45", "0.9", "1.5", "2.5", "3.6", "5.66", "8.318"), 6, 24),
         Pieces("ERF_F32", "f(t) = erf(t)", mp.erf, ("0", "0.6797", "1.7672", "2.8547", "3.9401"),
                ("0", "1.2235", "2.311", "3.397"), 7, 24),
     ]  # fmt: skip

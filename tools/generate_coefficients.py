@@ -164,8 +164,8 @@ def pieces_text(spec: Pieces) -> str:
     places = [tuned_node(spec, n) for n in spec.nodes]
     fits = [spec.fit(i, node) for i, (node, _) in enumerate(places)]
     results = [fit(f) for f in fits]
-    last = [mp.nstr(abs(spec.function(n) - h) / h if h else h, 3) for n, h in places]
-    lines = [f"# {spec.name}: {spec.doc} by pieces; heads are rounded by {', '.join(last)} of themselves"]
+    last = max(abs(spec.function(n) - h) / h if h else h for n, h in places)
+    lines = [f"# {spec.name}: {spec.doc} by pieces; heads are rounded by at most {mp.nstr(last, 3)} of themselves"]
     for f, result in zip(fits, results, strict=True):
         low, high = (mp.nstr(mp.mpf(v), 6) for v in f.interval)
         bound = mp.nstr(mp.log(result.error, 2), 5)

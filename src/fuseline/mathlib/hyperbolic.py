@@ -23,7 +23,7 @@ from .pieces import odd_by_pieces
 def tanh(x: Expr) -> Expr:
     """Hyperbolic tangent: in float64 a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above."""
     if x.dtype is F32:
-        return odd_by_pieces(x, "TANH", 9.2, scale=1.6304, offset=1.0, place=23, first=3)
+        return odd_by_pieces(x, "TANH", 9.011, scale=1.6646, offset=1.0, place=22, first=6)
     a = abs(x)
     u = x * x
     small = fma(a * u, polynomial(u, DOUBLE.table("TANH")), a)

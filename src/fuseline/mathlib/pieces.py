@@ -1,7 +1,7 @@
-"""float32 functions by pieces: the argument's cell picks a polynomial's coefficients from tables of four entries.
+"""float32 functions by pieces: the argument's cell picks a polynomial's coefficients from tables of four or eight.
 
-Such a table is one instruction on AVX and AVX-512 (a permutation within 128 bits) and three choices elsewhere, so that
-a cell costs no more than one polynomial for the whole range would, and needs neither a division nor a second branch.
+Such a table is one permutation with AVX2, AVX-512 and NEON, so that a cell costs no more than one polynomial for the
+whole range would, and needs neither a division nor a second branch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .formats import at_most, polynomial, with_sign_of
 def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float, place: int, first: int) -> Expr:
     """The odd float32 function of the tables ``name``, which is constant from ``limit`` on.
 
-    The cell is two bits of |x|*scale + offset, the lower one at ``place``; the first cell has number ``first``.
+    The cell is the bits of |x|*scale + offset from ``place`` up, as many as the tables' length needs; the first cell
+    has number ``first``.
     """
     a = abs(x)
     y = at_most(a, limit)
@@ -32,7 +33,7 @@ def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float,
 
 
 def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:
-    """The value of each element's cell; the low two bits of ``cell`` count, from ``first`` on."""
+    """The value of each element's cell; as many low bits of ``cell`` count as there are values, from ``first`` on."""
     bits = np.array(values, np.float32).view(np.uint32)
     return cell.lookup(tuple(int(b) for b in np.roll(bits, first)), F32)
 

@@ -14,8 +14,8 @@ from ...ir.graph import Graph
 from ...ops import OPERATIONS
 from ..legalize import legalize
 from . import instructions, lockstep, rare
-from .instructions import Writer
 from .target import LlvmTarget
+from .writer import Writer
 
 SYMBOL = "body"
 LANES_SYMBOL = "lanes"
@@ -137,10 +137,10 @@ def _function(writer: Writer, inputs: int, results: list[tuple[str, DType]]) -> 
         "}",
     ]
     attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
-    tail = [*writer.declarations, attributes, "!0 = !{i32 1}", '!1 = !{!"branch_weights", i32 1, i32 1000}']
+    tail = [*writer.declarations, attributes, "!0 = !{i32 1}", '!1 = !{!"branch_weights", i32 1, i32 1000}', "!2 = !{}"]
     # Whoever loads compiled code from a cache has to know its vectors' length.
     writer.globals.append(f"@{LANES_SYMBOL} = constant i64 {writer.lanes}")
-    return "\n".join([*writer.globals, *lines, "", *tail, ""])
+    return "\n".join([*writer.globals, *writer.register_definitions, *lines, "", *tail, ""])
 
 
 def _streamed(vector_bytes: int) -> str:

@@ -2,79 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ...errors import UnsupportedError
-from ...ir.dtype import BOOL, F16, F32, F64, DType
+from ...ir.dtype import BOOL, DType
 from ...ir.node import Node, const_array
-from .target import LlvmTarget
-
-
-@dataclass
-class Writer:
-    """Collects the text of one function body. ``values`` maps nodes to LLVM operands."""
-
-    target: LlvmTarget
-    lanes: int
-    values: dict[Node, str] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    globals: list[str] = field(default_factory=list)
-    declared: dict[str, str] = field(default_factory=dict)
-    block: str = "loop"
-    """The label of the basic block that lines are appended to."""
-
-    @property
-    def declarations(self) -> list[str]:
-        """Declarations of the intrinsics that were called."""
-        return list(self.declared.values())
-
-    def assign(self, instruction: str) -> str:
-        """Append ``instruction`` and return the name of its result."""
-        name = f"%v{len(self.lines)}"
-        self.lines.append(f"  {name} = {instruction}")
-        return name
-
-    def call(self, function: str, result: str, operands: list[tuple[str, str]]) -> str:
-        """Call an intrinsic on (type, value) operands."""
-        types = ", ".join(kind for kind, _ in operands)
-        self.declared[function] = f"declare {result} @{function}({types})"
-        given = ", ".join(f"{kind} {value}" for kind, value in operands)
-        return self.assign(f"call {result} @{function}({given})")
-
-    def value(self, node: Node) -> str:
-        """The LLVM operand of a node: a number in place, or the name of an earlier result."""
-        found = self.values.get(node)
-        if found is None:
-            found = self.values[node] = splat(int(node.attr("bits")), node.dtype)
-        return found
-
-    def type(self, d: DType) -> str:
-        """The vector type that values of ``d`` are computed in."""
-        return f"<{self.lanes} x {self.element_type(d)}>"
-
-    def element_type(self, d: DType) -> str:
-        """LLVM's type of a computed element; 16-bit floats that the target cannot convert pass through as bits."""
-        if d is F16 and self.target.has_half_conversion:
-            return "half"
-        return element_type(d)
-
-
-def element_type(d: DType) -> str:
-    """LLVM's type of a computed bool, integer, float32 or float64; the bits of anything else."""
-    if d is BOOL:
-        return "i1"
-    return {"f64": "double", "f32": "float"}.get(d.name, f"i{d.bits}")
-
-
-def splat(bits: int, d: DType) -> str:
-    """A number, given by its bits, in every lane; floats are written as the bits of the double of equal value."""
-    if d is F32 or d is F64:
-        value: float = struct.unpack("<f" if d is F32 else "<d", bits.to_bytes(d.bits // 8, "little"))[0]
-        (pattern,) = struct.unpack("<Q", struct.pack("<d", value))
-        return f"splat ({element_type(d)} 0x{pattern:016X})"
-    return f"splat ({element_type(d)} {bits & 1 if d is BOOL else bits})"
+from . import lookup
+from .writer import Writer
 
 
 def write(w: Writer, node: Node) -> str:
@@ -218,141 +152,6 @@ def _bitcast_bool(w: Writer, node: Node, a: str) -> str:
     return w.assign(f"zext <{w.lanes} x i1> {a} to {w.type(node.dtype)}")
 
 
-# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _lookup(w: Writer, node: Node) -> str:
-    table: tuple[int, ...] = node.attr("table")
-    d = node.dtype
-    index = _index(w, node.args[0])
-    if len(table) == 1:
-        return splat(table[0], d)
-    small = len(table) <= _SMALL_TABLE and d.bits == 32
-    if small and w.target.permute == "none":
-        return _by_choices(w, index, table, d)
-    part = (_SMALL_PERMUTES if small else _PERMUTES).get((w.target.permute, d.bits))
-    if part is not None and w.lanes % part.lanes == 0 and len(table) <= part.largest_table:
-        bits = _by_permutes(w, index, table, part)
-    else:
-        bits = _by_loads(w, index, table, d.bits)
-    kind = f"<{w.lanes} x i{d.bits}>"
-    return bits if kind == w.type(d) else w.assign(f"bitcast {kind} {bits} to {w.type(d)}")
-
-
-def _index(w: Writer, node: Node) -> str:
-    """The index as 32-bit integers; what is beyond the table's length is not cut off yet."""
-    a, d = w.value(node), node.dtype
-    if d.bits != 32:
-        a = w.assign(f"{'trunc' if d.bits > 32 else 'zext'} {w.type(d)} {a} to <{w.lanes} x i32>")
-    return a
-
-
-def _within(w: Writer, index: str, entries: int) -> str:
-    """The index modulo the table's length."""
-    return w.assign(f"and <{w.lanes} x i32> {index}, splat (i32 {entries - 1})")
-
-
-def _by_choices(w: Writer, index: str, table: tuple[int, ...], d: DType) -> str:
-    """Look up in a table of two or four entries by choosing on the bits of the index."""
-    kind, chosen = w.type(d), [splat(entry, d) for entry in table]
-    for bit in range(len(table).bit_length() - 1):
-        picked = w.assign(f"and <{w.lanes} x i32> {index}, splat (i32 {1 << bit})")
-        high = w.assign(f"icmp ne <{w.lanes} x i32> {picked}, zeroinitializer")
-        pairs = zip(chosen[::2], chosen[1::2], strict=True)
-        chosen = [w.assign(f"select <{w.lanes} x i1> {high}, {kind} {b}, {kind} {a}") for a, b in pairs]
-    return chosen[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Permute:
-    """An instruction that picks ``lanes`` elements from a register of as many, by the low bits of the index."""
-
-    intrinsic: str
-    lanes: int
-    element: str
-    index: str
-    largest_table: int
-
-
-_PERMUTES = {
-    ("avx2", 32): _Permute("llvm.x86.avx2.permps", 8, "float", "i32", 32),
-    ("avx512", 32): _Permute("llvm.x86.avx512.permvar.sf.512", 16, "float", "i32", 64),
-    ("avx512", 64): _Permute("llvm.x86.avx512.permvar.df.512", 8, "double", "i64", 32),
-}
-
-
-_SMALL_TABLE = 4
-_SMALL_PERMUTES = {
-    ("avx2", 32): _Permute("llvm.x86.avx.vpermilvar.ps.256", 8, "float", "i32", _SMALL_TABLE),
-    ("avx512", 32): _Permute("llvm.x86.avx512.vpermilvar.ps.512", 16, "float", "i32", _SMALL_TABLE),
-}
-"""These pick within each 128 bits: half the work of the others, on tables of four entries that are repeated."""
-
-
-def _by_permutes(w: Writer, index: str, table: tuple[int, ...], p: _Permute) -> str:
-    """Look up in registers: each part of the table is permuted, and higher index bits choose among the results."""
-    bits = 32 if p.element == "float" else 64
-    if p.lanes < len(table):
-        index = _within(w, index, len(table))
-    if p.index == "i64":
-        index = w.assign(f"zext <{w.lanes} x i32> {index} to <{w.lanes} x i64>")
-    padded = table * max(p.lanes // len(table), 1)
-    parts = [padded[i : i + p.lanes] for i in range(0, len(padded), p.lanes)]
-    pieces = []
-    for start in range(0, w.lanes, p.lanes):
-        picked = ", ".join(f"i32 {start + i}" for i in range(p.lanes))
-        whole = f"<{w.lanes} x {p.index}>"
-        piece = w.assign(f"shufflevector {whole} {index}, {whole} poison, <{p.lanes} x i32> <{picked}>")
-        pieces.append(_piece_lookup(w, piece, parts, p, bits))
-    return _joined(w, pieces, p.lanes, bits)
-
-
-def _piece_lookup(w: Writer, index: str, parts: list[tuple[int, ...]], p: _Permute, bits: int) -> str:
-    element, indices, raw = (f"<{p.lanes} x {t}>" for t in (p.element, p.index, f"i{bits}"))
-    chosen = []
-    for part in parts:
-        numbers = ", ".join(f"i{bits} {entry}" for entry in part)
-        source = w.assign(f"bitcast {raw} <{numbers}> to {element}")
-        found = w.call(p.intrinsic, element, [(element, source), (indices, index)])
-        chosen.append(w.assign(f"bitcast {element} {found} to {raw}"))
-    step = p.lanes
-    while len(chosen) > 1:
-        bit = w.assign(f"and {indices} {index}, splat ({p.index} {step})")
-        high = w.assign(f"icmp ne {indices} {bit}, zeroinitializer")
-        pairs = zip(chosen[::2], chosen[1::2], strict=True)
-        chosen = [w.assign(f"select <{p.lanes} x i1> {high}, {raw} {b}, {raw} {a}") for a, b in pairs]
-        step *= 2
-    return chosen[0]
-
-
-def _joined(w: Writer, pieces: list[str], lanes: int, bits: int) -> str:
-    """Concatenate vectors pairwise."""
-    while len(pieces) > 1:
-        order = ", ".join(f"i32 {i}" for i in range(2 * lanes))
-        kind = f"<{lanes} x i{bits}>"
-        pieces = [
-            w.assign(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>")
-            for a, b in zip(pieces[::2], pieces[1::2], strict=True)
-        ]
-        lanes *= 2
-    return pieces[0]
-
-
-def _by_loads(w: Writer, index: str, table: tuple[int, ...], bits: int) -> str:
-    """Look up element by element in memory."""
-    index = _within(w, index, len(table))
-    name = f"@table{len(w.globals)}"
-    entries = ", ".join(f"i{bits} {entry}" for entry in table)
-    w.globals.append(f"{name} = private unnamed_addr constant [{len(table)} x i{bits}] [{entries}], align 64")
-    result = "poison"
-    for lane in range(w.lanes):
-        i = w.assign(f"extractelement <{w.lanes} x i32> {index}, i64 {lane}")
-        at = w.assign(f"getelementptr i{bits}, ptr {name}, i32 {i}")
-        entry = w.assign(f"load i{bits}, ptr {at}, align {bits // 8}")
-        result = w.assign(f"insertelement <{w.lanes} x i{bits}> {result}, i{bits} {entry}, i64 {lane}")
-    return result
-
-
 _WRITERS: dict[str, _Instruction] = {
     "add": _plain("fadd", "add", "add"),
     "sub": _plain("fsub", "sub", "sub"),
@@ -386,5 +185,5 @@ _WRITERS: dict[str, _Instruction] = {
     "where": _where,
     "cast": _cast,
     "bitcast": _bitcast,
-    "lookup": _lookup,
+    "lookup": lookup.write,
 }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Graph
 from ...ir.node import Node
-from .instructions import Writer
+from .writer import Writer
 
 _LONG_CHAIN = 8
 _FEW_VALUES = 3
@@ -59,7 +59,8 @@ def step(w: Writer, node: Node) -> None:
     for start in range(0, w.lanes, lanes):
         picked = ", ".join(f"i32 {start + i}" for i in range(lanes))
         pieces.append(w.assign(f"shufflevector {whole} {value}, {whole} poison, <{lanes} x i32> <{picked}>"))
-    kind = _REGISTER_CLASSES[w.target.architecture]
+    # AVX-512 has twice as many registers as the class that instructions without it can name.
+    kind = "v" if w.target.permute == "avx512" else _REGISTER_CLASSES[w.target.architecture]
     constraints = ",".join([f"={kind}"] * len(pieces) + [str(i) for i in range(len(pieces))])
     results = "{ " + ", ".join([register] * len(pieces)) + " }"
     given = ", ".join(f"{register} {p}" for p in pieces)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...ir.graph import Graph
 from ...ir.node import Node
 from . import instructions
-from .instructions import Writer
+from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

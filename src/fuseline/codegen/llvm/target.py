@@ -27,8 +27,12 @@ class LlvmTarget:
     has_fma: bool
     has_half_conversion: bool
     """Converts float16 to and from float32 in vectors, rounding to nearest even."""
-    permute: Literal["none", "avx2", "avx512"] = "none"
+    permute: Literal["none", "avx2", "avx512", "bytes"] = "none"
     """Instructions that look up a small table held in registers."""
+
+    loads_numbers: bool = False
+    """Numbers come as whole registers from memory, as operands of other instructions where registers run out.
+    A broadcast keeps one of Zen 4's two units for permutations busy."""
 
     @property
     def triple(self) -> str:
@@ -43,8 +47,8 @@ _TARGETS = {
         _X86_64,
         LlvmTarget("x86-64-v2", "x86_64", "x86-64-v2", "", 16, has_fma=False, has_half_conversion=False),
         LlvmTarget("x86-64-v3", "x86_64", "x86-64-v3", "", 32, True, True, "avx2"),
-        LlvmTarget("x86-64-v4", "x86_64", "x86-64-v4", "", 64, True, True, "avx512"),
-        LlvmTarget("aarch64", "aarch64", "generic", "", 16, True, True),
+        LlvmTarget("x86-64-v4", "x86_64", "x86-64-v4", "", 64, True, True, "avx512", True),
+        LlvmTarget("aarch64", "aarch64", "generic", "", 16, True, True, "bytes"),
     )
 }
 

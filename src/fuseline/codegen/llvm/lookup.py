@@ -1,0 +1,176 @@
+"""Small constant tables, looked up in registers where the target permutes them, else by choices or loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.dtype import F32, DType
+from ...ir.node import Node
+from .writer import Writer, splat
+
+
+def write(w: Writer, node: Node) -> str:
+    """Append the lookup of ``node``; the operand that holds its result."""
+    table: tuple[int, ...] = node.attr("table")
+    d = node.dtype
+    index = _index(w, node.args[0])
+    if len(table) == 1:
+        return splat(table[0], d)
+    within_16_bytes = len(table) * d.bits <= 128 and d.bits == 32
+    part = (_SMALL_PERMUTES if within_16_bytes else _PERMUTES).get((w.target.permute, d.bits))
+    if part is not None and w.lanes % part.lanes == 0 and len(table) <= part.largest_table:
+        bits = _by_permutes(w, index, table, part)
+    elif w.target.permute == "bytes" and d.bits == 32 and len(table) <= _LARGEST_BYTE_TABLE:
+        bits = _by_bytes(w, index, table)
+    elif w.target.permute == "none" and d.bits == 32 and len(table) <= _LARGEST_CHOICE:
+        return _by_choices(w, index, table, d)
+    else:
+        bits = _by_loads(w, index, table, d.bits)
+    kind = f"<{w.lanes} x i{d.bits}>"
+    return bits if kind == w.type(d) else w.assign(f"bitcast {kind} {bits} to {w.type(d)}")
+
+
+def _index(w: Writer, node: Node) -> str:
+    """The index as 32-bit integers; what is beyond the table's length is not cut off yet."""
+    a, d = w.value(node), node.dtype
+    if d.bits != 32:
+        a = w.assign(f"{'trunc' if d.bits > 32 else 'zext'} {w.type(d)} {a} to <{w.lanes} x i32>")
+    return a
+
+
+def _within(w: Writer, index: str, entries: int) -> str:
+    """The index modulo the table's length."""
+    return w.assign(f"and <{w.lanes} x i32> {index}, splat (i32 {entries - 1})")
+
+
+def _by_choices(w: Writer, index: str, table: tuple[int, ...], d: DType) -> str:
+    """Look up by choosing on the bits of the index."""
+    kind, chosen = w.type(d), [splat(entry, d) for entry in table]
+    for bit in range(len(table).bit_length() - 1):
+        picked = w.assign(f"and <{w.lanes} x i32> {index}, splat (i32 {1 << bit})")
+        high = w.assign(f"icmp ne <{w.lanes} x i32> {picked}, zeroinitializer")
+        pairs = zip(chosen[::2], chosen[1::2], strict=True)
+        chosen = [w.assign(f"select <{w.lanes} x i1> {high}, {kind} {b}, {kind} {a}") for a, b in pairs]
+    return chosen[0]
+
+
+_LARGEST_CHOICE = _LARGEST_BYTE_TABLE = 8
+"""Entries of the tables that are looked up by choices, and by bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Permute:
+    """An instruction that picks ``lanes`` elements from a register of as many, by the low bits of the index."""
+
+    intrinsic: str
+    lanes: int
+    element: str
+    index: str
+    largest_table: int
+
+
+_PERMUTES = {
+    ("avx2", 32): _Permute("llvm.x86.avx2.permps", 8, "float", "i32", 32),
+    ("avx512", 32): _Permute("llvm.x86.avx512.permvar.sf.512", 16, "float", "i32", 64),
+    ("avx512", 64): _Permute("llvm.x86.avx512.permvar.df.512", 8, "double", "i64", 32),
+}
+
+
+_SMALL_PERMUTES = {
+    ("avx2", 32): _Permute("llvm.x86.avx.vpermilvar.ps.256", 8, "float", "i32", 4),
+    ("avx512", 32): _Permute("llvm.x86.avx512.vpermilvar.ps.512", 16, "float", "i32", 4),
+}
+"""These pick within each 128 bits: half the work of the others, on tables of four entries that are repeated."""
+
+
+def _by_permutes(w: Writer, index: str, table: tuple[int, ...], p: _Permute) -> str:
+    """Look up in registers: each part of the table is permuted, and higher index bits choose among the results."""
+    bits = 32 if p.element == "float" else 64
+    if p.lanes < len(table):
+        index = _within(w, index, len(table))
+    if p.index == "i64":
+        index = w.assign(f"zext <{w.lanes} x i32> {index} to <{w.lanes} x i64>")
+    padded = table * max(p.lanes // len(table), 1)
+    parts = [padded[i : i + p.lanes] for i in range(0, len(padded), p.lanes)]
+    pieces = []
+    for start in range(0, w.lanes, p.lanes):
+        picked = ", ".join(f"i32 {start + i}" for i in range(p.lanes))
+        whole = f"<{w.lanes} x {p.index}>"
+        piece = w.assign(f"shufflevector {whole} {index}, {whole} poison, <{p.lanes} x i32> <{picked}>")
+        pieces.append(_piece_lookup(w, piece, parts, p, bits))
+    return _joined(w, pieces, p.lanes, bits)
+
+
+def _piece_lookup(w: Writer, index: str, parts: list[tuple[int, ...]], p: _Permute, bits: int) -> str:
+    element, indices, raw = (f"<{p.lanes} x {t}>" for t in (p.element, p.index, f"i{bits}"))
+    chosen = []
+    for part in parts:
+        if w.target.loads_numbers and bits == 32:
+            source = w.constant(part, F32, p.lanes)
+        else:
+            numbers = ", ".join(f"i{bits} {entry}" for entry in part)
+            source = w.assign(f"bitcast {raw} <{numbers}> to {element}")
+        found = w.call(p.intrinsic, element, [(element, source), (indices, index)])
+        chosen.append(w.assign(f"bitcast {element} {found} to {raw}"))
+    step = p.lanes
+    while len(chosen) > 1:
+        bit = w.assign(f"and {indices} {index}, splat ({p.index} {step})")
+        high = w.assign(f"icmp ne {indices} {bit}, zeroinitializer")
+        pairs = zip(chosen[::2], chosen[1::2], strict=True)
+        chosen = [w.assign(f"select <{p.lanes} x i1> {high}, {raw} {b}, {raw} {a}") for a, b in pairs]
+        step *= 2
+    return chosen[0]
+
+
+def _joined(w: Writer, pieces: list[str], lanes: int, bits: int) -> str:
+    """Concatenate vectors pairwise."""
+    while len(pieces) > 1:
+        order = ", ".join(f"i32 {i}" for i in range(2 * lanes))
+        kind = f"<{lanes} x i{bits}>"
+        pieces = [
+            w.assign(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>")
+            for a, b in zip(pieces[::2], pieces[1::2], strict=True)
+        ]
+        lanes *= 2
+    return pieces[0]
+
+
+def _by_bytes(w: Writer, index: str, table: tuple[int, ...]) -> str:
+    """Look up by NEON's permutation of bytes, in one register or two."""
+    lanes, count = 4, max(len(table), 4)
+    padded = table * (count // len(table))
+    sources = [_bytes_of(padded[i : i + lanes]) for i in range(0, count, lanes)]
+    function = f"llvm.aarch64.neon.tbl{len(sources)}.v16i8"
+    pieces = []
+    for start in range(0, w.lanes, lanes):
+        picked = ", ".join(f"i32 {start + i}" for i in range(lanes))
+        piece = w.assign(f"shufflevector <{w.lanes} x i32> {index}, <{w.lanes} x i32> poison, <4 x i32> <{picked}>")
+        low = w.assign(f"and <4 x i32> {piece}, splat (i32 {count - 1})")
+        first = w.assign(f"shl <4 x i32> {low}, splat (i32 2)")
+        spread = w.assign(f"mul <4 x i32> {first}, splat (i32 {0x01010101})")
+        each = w.assign(f"or <4 x i32> {spread}, splat (i32 {0x03020100})")
+        each = w.assign(f"bitcast <4 x i32> {each} to <16 x i8>")
+        found = w.call(function, "<16 x i8>", [("<16 x i8>", s) for s in (*sources, each)])
+        pieces.append(w.assign(f"bitcast <16 x i8> {found} to <4 x i32>"))
+    return _joined(w, pieces, lanes, 32)
+
+
+def _bytes_of(words: tuple[int, ...]) -> str:
+    """The bytes of 32-bit ``words``, lowest first, as a constant."""
+    numbers = [w >> (8 * place) & 255 for w in words for place in range(4)]
+    return "<" + ", ".join(f"i8 {n}" for n in numbers) + ">"
+
+
+def _by_loads(w: Writer, index: str, table: tuple[int, ...], bits: int) -> str:
+    """Look up element by element in memory."""
+    index = _within(w, index, len(table))
+    name = f"@table{len(w.globals)}"
+    entries = ", ".join(f"i{bits} {entry}" for entry in table)
+    w.globals.append(f"{name} = private unnamed_addr constant [{len(table)} x i{bits}] [{entries}], align 64")
+    result = "poison"
+    for lane in range(w.lanes):
+        i = w.assign(f"extractelement <{w.lanes} x i32> {index}, i64 {lane}")
+        at = w.assign(f"getelementptr i{bits}, ptr {name}, i32 {i}")
+        entry = w.assign(f"load i{bits}, ptr {at}, align {bits // 8}")
+        result = w.assign(f"insertelement <{w.lanes} x i{bits}> {result}, i{bits} {entry}, i64 {lane}")
+    return result
