@@ -28,15 +28,20 @@ def cos(x: Expr) -> Expr:
 
 def _circular(x: Expr, shift: int) -> Expr:
     f = format_of(x)
-    reduced = reduce_quarter_turns(x)
+    # An odd function of the magnitude gives a zero its sign without asking for zeros.
+    by_magnitude = f is SINGLE and not shift
+    reduced = reduce_quarter_turns(abs(x) if by_magnitude else x)
     parts = _sine_and_cosine_single(reduced) if f is SINGLE else _sine_and_cosine(reduced, f)
     (sine, sine_rest), (cosine, cosine_rest) = parts
     quadrant = reduced.quadrant + shift if shift else reduced.quadrant
     odd = quadrant << (f.float_type.bits - 1) < 0
     value = where(odd, cosine, sine) + where(odd, cosine_rest, sine_rest)
-    sign = (quadrant & 2) << (f.float_type.bits - 2)
+    sign = quadrant << (f.float_type.bits - 2)
+    if by_magnitude:
+        sign = sign ^ x.bitcast(f.integer_type)
+    sign = sign & (-1 << (f.float_type.bits - 1))
     value = (value.bitcast(f.integer_type) ^ sign).bitcast(f.float_type)
-    return value if shift else where(x == 0.0, x, value)
+    return value if shift or by_magnitude else where(x == 0.0, x, value)
 
 
 def _sine_and_cosine_single(reduced: Reduced) -> tuple[Pair, Pair]:
