@@ -47,10 +47,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A function f with f(0) = 0 and slope near one, by a polynomial for each cell between ``edges``.
+    """A function by a polynomial for each cell between ``edges``.
 
-    In cell i, f(x) is about head[i] + t*p_i(t) with t = x - node[i]; in the first, where node and head are 0, it is
-    t + t*p_0(t). Each other node is a float near the one that is asked for at which f is almost a float, the head.
+    In cell i, f(x) is about head[i] + t*p_i(t) with t = x - node[i]. Each node is a float near the one that is asked
+    for at which f is almost a float, the head. Where the first node is 0, f(0) is 0 and its slope near one: there f is
+    about t + t*p_0(t).
     """
 
     name: str
@@ -67,9 +68,9 @@ class Pieces:
         head = f(node)
 
         def slope(t: Real) -> Real:
-            return (f(node + t) - head) / t - (cell == 0)
+            return (f(node + t) - head) / t - (node == 0)
 
-        doc = f"(f(node + t) - f(node))/t, node {mp.nstr(node, 6)}," if cell else "(f(t) - t)/t"
+        doc = f"(f(node + t) - f(node))/t, node {mp.nstr(node, 6)}," if node else "(f(t) - t)/t"
         return Fit(f"{self.name}[{cell}]", doc, slope, lambda t: t / f(node + t), "t/function",
                    (low, high), self.degree, self.bits)  # fmt: skip
 
@@ -185,6 +186,15 @@ def hyperbolic_fits() -> list[Fit]:
     ]  # fmt: skip
 
 
+def power_fits() -> list[Fit]:
+    """What a guess g of y**(-1/3) lacks, in e = 1 - y*g**3."""
+
+    def lacking(e: Real) -> Real:
+        return (mp.cbrt(1 / (1 - e)) - 1) / e
+
+    return [Fit("CBRT_F32", "((1 - e)**(-1/3) - 1)/e", lacking, lambda e: e, "e", ("-0.1055", "0.1055"), 2, 24)]
+
+
 def error_function_fits() -> list[Fit]:
     """erf near zero, and its complement beyond one."""
     near = in_square(lambda x: mp.erf(x) / x - 1)
@@ -240,8 +250,15 @@ def trigonometric_fits() -> list[Fit]:
 
 
 def piecewise_fits() -> list[Pieces]:
-    """tanh on cells that double, erf on cells of equal width after the first; edges follow from their indices."""
+    """tanh on cells that double, erf on cells of equal width after the first; edges follow from their indices.
+
+    atan(z) and pi/2 - atan(z) = atan(1/z) share cells, and are one table.
+    """
+    edges = ("0", "0.16667", "0.33334", "0.66667", "1.00001")
     return [
+        Pieces("ATAN_F32", "f(t) = atan(t)", mp.atan, edges, ("0", "0.25", "0.5", "0.83"), 5, 24),
+        Pieces("ATAN_TURNED_F32", "f(t) = pi/2 - atan(t)", lambda t: mp.pi / 2 - mp.atan(t), edges,
+               ("0.083", "0.25", "0.5", "0.83"), 5, 24),
         Pieces("TANH_F32", "f(t) = tanh(t)", mp.tanh,
                ("0", "0.30038", "0.60075", "1.2015", "1.8022", "3.0037", "4.2052", "6.6082", "9.0112"),
                ("0", "0.45", "0.9", "1.5", "2.5", "3.6", "5.66", "8.318"), 6, 24),
@@ -251,7 +268,10 @@ def piecewise_fits() -> list[Pieces]:
 
 
 PIECES = piecewise_fits()
-FITS = [*exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *error_function_fits(), *trigonometric_fits()]
+FITS = [
+    *exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *power_fits(), *error_function_fits(),
+    *trigonometric_fits(),
+]  # fmt: skip
 
 CONSTANTS = [
     # The first part times an exponent must be exact, hence its few bits.

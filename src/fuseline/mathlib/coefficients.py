@@ -345,6 +345,15 @@ TANH_F64 = (
     _h("-0x1.f5f6f2bdd8f86p-28"),
 )
 
+# CBRT_F32: ((1 - e)**(-1/3) - 1)/e
+# interval [-0.1055, 0.1055], degree 2, 24-bit coefficients, weight e,
+# largest weighted error 3.108e-6 = 2**-18.296 at 0.1055
+CBRT_F32 = (
+    _h("0x1.5553a20000000p-2"),
+    _h("0x1.c9d9f60000000p-3"),
+    _h("0x1.6609140000000p-3"),
+)
+
 # ERF_F64: erf(x)/x - 1 in u = x*x
 # interval [0.0, 1.0], degree 15, 53-bit coefficients, weight x/erf(x),
 # largest weighted error 1.099e-17 = 2**-56.336 at 7.43693e-6
@@ -551,6 +560,118 @@ ATAN_F64 = (
     _h("-0x1.9ccfbcc6497cap-5"),
     _h("0x1.37cd93399e519p-5"),
     _h("-0x1.2557d23e64529p-6"),
+)
+
+# ATAN_F32: f(t) = atan(t) by pieces; heads are rounded by at most 1.0e-9 of themselves
+# (f(t) - t)/t on [0.0, 0.16667], weight t/function: largest error 2**-29.546
+# (f(node + t) - f(node))/t, node 0.250038, on [-0.0833684, 0.0833016], weight t/function: largest error 2**-29.131
+# (f(node + t) - f(node))/t, node 0.499881, on [-0.166541, 0.166789], weight t/function: largest error 2**-26.756
+# (f(node + t) - f(node))/t, node 0.830044, on [-0.163374, 0.169966], weight t/function: largest error 2**-28.844
+ATAN_F32_NODES = (
+    _h("0x0.0p+0"),
+    _h("0x1.000a140000000p-2"),
+    _h("0x1.ffe0c00000000p-2"),
+    _h("0x1.a8fb880000000p-1"),
+)
+ATAN_F32_HEADS = (
+    _h("0x0.0p+0"),
+    _h("0x1.f5ca580000000p-3"),
+    _h("0x1.daad700000000p-2"),
+    _h("0x1.62b5e20000000p-1"),
+)
+ATAN_F32_TERMS = (
+    (
+        _h("0x1.5e2e080000000p-30"),
+        _h("0x1.e1dfa60000000p-1"),
+        _h("0x1.99a39e0000000p-1"),
+        _h("0x1.2f248e0000000p-1"),
+    ),
+    (
+        _h("-0x1.2aa2720000000p-21"),
+        _h("-0x1.c596e40000000p-3"),
+        _h("-0x1.47aa3e0000000p-2"),
+        _h("-0x1.29f5660000000p-2"),
+    ),
+    (
+        _h("-0x1.554afe0000000p-2"),
+        _h("-0x1.ce5bb80000000p-3"),
+        _h("-0x1.5e76a40000000p-5"),
+        _h("0x1.2e56920000000p-4"),
+    ),
+    (
+        _h("-0x1.0d0bc40000000p-10"),
+        _h("0x1.788f940000000p-3"),
+        _h("0x1.3ad6240000000p-3"),
+        _h("0x1.041c7a0000000p-5"),
+    ),
+    (
+        _h("0x1.b276d20000000p-3"),
+        _h("0x1.d8d91c0000000p-5"),
+        _h("-0x1.3215520000000p-4"),
+        _h("-0x1.a38b9c0000000p-5"),
+    ),
+    (
+        _h("-0x1.1271a20000000p-4"),
+        _h("-0x1.103b280000000p-3"),
+        _h("-0x1.0e82980000000p-5"),
+        _h("0x1.d0b4e60000000p-6"),
+    ),
+)
+
+# ATAN_TURNED_F32: f(t) = pi/2 - atan(t) by pieces; heads are rounded by at most 1.16e-9 of themselves
+# (f(node + t) - f(node))/t, node 0.0830074, on [-0.0830074, 0.0836626], weight t/function: largest error 2**-32.272
+# (f(node + t) - f(node))/t, node 0.25, on [-0.0833302, 0.0833398], weight t/function: largest error 2**-31.034
+# (f(node + t) - f(node))/t, node 0.499943, on [-0.166603, 0.166727], weight t/function: largest error 2**-28.157
+# (f(node + t) - f(node))/t, node 0.830117, on [-0.163447, 0.169893], weight t/function: largest error 2**-29.754
+ATAN_TURNED_F32_NODES = (
+    _h("0x1.53ff8a0000000p-4"),
+    _h("0x1.00000e0000000p-2"),
+    _h("0x1.fff1100000000p-2"),
+    _h("0x1.a9051a0000000p-1"),
+)
+ATAN_TURNED_F32_HEADS = (
+    _h("0x1.7cec2e0000000p+0"),
+    _h("0x1.5368c60000000p+0"),
+    _h("0x1.1b71160000000p+0"),
+    _h("0x1.c183de0000000p-1"),
+)
+ATAN_TURNED_F32_TERMS = (
+    (
+        _h("-0x1.fc7f100000000p-1"),
+        _h("-0x1.e1e1de0000000p-1"),
+        _h("-0x1.999e660000000p-1"),
+        _h("-0x1.2f1efc0000000p-1"),
+    ),
+    (
+        _h("0x1.4f5c520000000p-4"),
+        _h("0x1.c589380000000p-3"),
+        _h("0x1.47ac280000000p-2"),
+        _h("0x1.29f1280000000p-2"),
+    ),
+    (
+        _h("0x1.47738e0000000p-2"),
+        _h("0x1.ce68500000000p-3"),
+        _h("0x1.5e285e0000000p-5"),
+        _h("-0x1.2e612e0000000p-4"),
+    ),
+    (
+        _h("-0x1.4867040000000p-4"),
+        _h("-0x1.785e120000000p-3"),
+        _h("-0x1.3aa1440000000p-3"),
+        _h("-0x1.03f3980000000p-5"),
+    ),
+    (
+        _h("-0x1.6c87980000000p-3"),
+        _h("-0x1.d5881a0000000p-5"),
+        _h("0x1.3209200000000p-4"),
+        _h("0x1.a39d760000000p-5"),
+    ),
+    (
+        _h("0x1.3209000000000p-4"),
+        _h("0x1.fd0ef60000000p-4"),
+        _h("0x1.fc8ba00000000p-6"),
+        _h("-0x1.d0e82e0000000p-6"),
+    ),
 )
 
 # TANH_F32: f(t) = tanh(t) by pieces; heads are rounded by at most 1.31e-11 of themselves

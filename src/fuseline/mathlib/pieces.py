@@ -7,6 +7,7 @@ whole range would, and needs neither a division nor a second branch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +23,18 @@ def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float,
     The cell is the bits of |x|*scale + offset from ``place`` up, as many as the tables' length needs; the first cell
     has number ``first``.
     """
-    a = abs(x)
-    y = at_most(a, limit)
+    y = at_most(abs(x), limit)
     cell = fma(y, scale, offset).bitcast(I32) >> place
-    t = y - pick(cell, _table(name, "NODES"), first)
-    terms = [pick(cell, row, first) for row in _rows(name)]
+    return with_sign_of(by_pieces(y, cell, (name,), first), x)
+
+
+def by_pieces(y: Expr, cell: Expr, names: Sequence[str], first: int) -> Expr:
+    """The polynomial of each element's cell at ``y``; the cells of ``names`` follow each other."""
+    t = y - pick(cell, _joined(names, "NODES"), first)
+    terms = [pick(cell, row, first) for row in zip(*(_joined(names, "TERMS")), strict=True)]
     # Heads are 0 in the first cell, where t + t*p keeps every bit of t; in the others they are larger than t.
-    heads = pick(cell, _table(name, "HEADS"), first)
-    return with_sign_of(fma(t, polynomial(t, terms), where(t > heads, t, heads)), x)
+    heads = pick(cell, _joined(names, "HEADS"), first)
+    return fma(t, polynomial(t, terms), where(t > heads, t, heads))
 
 
 def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:
@@ -38,11 +43,7 @@ def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:
     return cell.lookup(tuple(int(b) for b in np.roll(bits, first)), F32)
 
 
-def _rows(name: str) -> Sequence[Sequence[float]]:
-    values: Sequence[Sequence[float]] = getattr(coefficients, f"{name}_F32_TERMS")
-    return values
-
-
-def _table(name: str, part: str) -> Sequence[float]:
-    values: Sequence[float] = getattr(coefficients, f"{name}_F32_{part}")
-    return values
+def _joined(names: Sequence[str], part: str) -> tuple[Any, ...]:
+    """One part of several functions' tables; terms cell by cell."""
+    tables = [getattr(coefficients, f"{name}_F32_{part}") for name in names]
+    return tuple(entry for table in tables for entry in (zip(*table, strict=True) if part == "TERMS" else table))

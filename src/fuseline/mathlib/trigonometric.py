@@ -1,7 +1,7 @@
 """sin, cos and tan over the whole range of their format, and the inverse functions.
 
 sin, cos, asin and acos are evaluated in their own format, with a correction for what the reduced argument or the square
-root was rounded by; atan and atan2 of float32 in float64.
+root was rounded by; atan of float32 by pieces, atan2 of float32 in float64.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
 from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, two_sum, with_sign_of
+from .pieces import by_pieces
 from .reduction import Reduced, reduce_quarter_turns
 
 Pair = tuple[Expr, Expr]
@@ -132,10 +133,15 @@ _HALVED_RECIPROCAL = 0x7E731200
 
 def atan(x: Expr) -> Expr:
     """Inverse tangent."""
-    f = WIDE if x.dtype is F32 else DOUBLE
-    a = abs(x).cast(F64)
-    total, rest = _arctangent(a, a.like(1.0), f)
-    return call("with_sign", (total + rest).cast(x.dtype), x)
+    a = abs(x)
+    if x.dtype is F32:
+        turned = a > 1.0
+        z = where(turned, 1.0 / a, a)
+        # The cells are those of z*3 + 1 below 4; the table goes on with those of the turned angle, pi/2 - atan(z).
+        place = fma(z, 3.0 - 2.0**-22, 1.0) * where(turned, 4.0, x.like(1.0))
+        return with_sign_of(by_pieces(z, place.bitcast(I32) >> 22, ("ATAN", "ATAN_TURNED"), first=6), x)
+    total, rest = _arctangent(a, a.like(1.0), DOUBLE)
+    return call("with_sign", total + rest, x)
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
