@@ -11,6 +11,8 @@ from fuseline.mathlib import coefficients
 from fuseline.mathlib.inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
 BY_NAME = {f.name: f for f in FITS}
+GUESSES = {"CBRT_F32": -18}
+"""Polynomials that a step follows which squares their error, and the exponent of two that this error is below."""
 
 
 @pytest.mark.parametrize("name", ["EXP_F32", "SIN_F32"])
@@ -32,7 +34,8 @@ def test_polynomials_are_close_to_their_functions(name: str) -> None:
     spec = BY_NAME[name]
     c = [mp.mpf(v) for v in getattr(coefficients, name)]
     low, high = mp.mpf(spec.interval[0]), mp.mpf(spec.interval[1])
-    bound = mp.mpf(2) ** (-26 if spec.bits == 24 else -29 if name.endswith("WIDE") else -55)
+    usual = -26 if spec.bits == 24 else -29 if name.endswith("WIDE") else -55
+    bound = mp.mpf(2) ** GUESSES.get(name, usual)
     for i in range(1, 40):
         x = low + (high - low) * (i + mp.mpf("0.137")) / 41
         assert abs(spec.weight(x) * (evaluate(c, x) - spec.function(x))) < bound
@@ -58,7 +61,7 @@ def test_pieces_are_close_to_their_function_and_meet_at_their_edges(spec: Pieces
         for i in range(1, 30):
             x = low + (high - low) * i / 29
             t = x - mp.mpf(node)
-            value = evaluate([mp.mpf(row[cell]) for row in terms], t) * t + (head if cell else t)
+            value = evaluate([mp.mpf(row[cell]) for row in terms], t) * t + (head if node else t)
             assert abs(value / spec.function(x) - 1) < mp.mpf(2) ** -26
 
 
