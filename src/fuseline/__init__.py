@@ -120,9 +120,12 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'fuseline' has no attribute {name!r}")
     import importlib
 
-    if name in ("explain", "Explanation"):  # explanations print themselves, in words that `api` does not have
-        importlib.import_module("fuseline.report.views").register()
-    value: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
+    from .floating_point import default_environment
+
+    with default_environment():  # modules keep numbers that they compute
+        if name in ("explain", "Explanation"):  # explanations print themselves, in words that `api` does not have
+            importlib.import_module("fuseline.report.views").register()
+        value: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
     globals()[name] = value
     return value
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError
+from ..floating_point import default_environment
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph, topological
@@ -337,6 +338,7 @@ def check_shapes(declared: Sequence[Declaration], shapes: Mapping[str, tuple[int
                 raise ShapeError(f"the input {d.name} is declared [{wanted}]; the array given has shape {given}")
 
 
+@default_environment()
 def emit_text(graph: Graph, target: str, name: str) -> str:
     """The text of an optimised graph in one of the targets."""
     match target:

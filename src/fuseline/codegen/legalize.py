@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import UnsupportedError
+from ..floating_point import default_environment
 from ..ir.build import Expr, call, where
 from ..ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, DType
 from ..ir.graph import Graph
@@ -19,6 +20,7 @@ from ..ir.node import Node, const, const_array, const_bits
 from ..ops import OPERATIONS
 
 
+@default_environment()
 def legalize(graph: Graph, *, native_half: bool = False, library: frozenset[str] = frozenset()) -> Graph:
     """``graph``, already expanded to primitives, with every conversion explicit.
 

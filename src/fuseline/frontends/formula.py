@@ -17,6 +17,7 @@ from importlib import resources
 from typing import NoReturn
 
 from ..errors import FormulaError, line_starts, nearest
+from ..floating_point import default_environment
 from ..ir.dtype import DTYPES, dtype
 from ..ir.garbage import collection_paused
 from ..ir.graph import MAX_NODES
@@ -47,6 +48,7 @@ _HINTS = {
 }
 
 
+@default_environment()
 def parse_formula(text: str) -> Program:
     """The program of a formula text; `FormulaError` with line, column and caret for anything that is not one."""
     if not isinstance(text, str):

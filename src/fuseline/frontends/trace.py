@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FuselineError, TraceAttributeError, TraceError, TypeRuleError
+from ..floating_point import default_environment
 from ..ir.dtype import DType, dtype
 from ..ir.garbage import collection_paused
 from ..ir.graph import MAX_NODES
@@ -25,6 +26,7 @@ from ..ops import OPERATIONS
 from .frames import SourceBlock
 
 
+@default_environment()
 def trace(
     function: Callable[..., Any], *, name: str | None = None, constants: Mapping[str, object] | None = None
 ) -> Program:

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import numerics as nm
 from ..errors import ShapeError, TypeRuleError
+from ..floating_point import default_environment
 from ..ops import OPERATIONS
 from .dtype import DType
 from .graph import Graph
@@ -23,6 +24,7 @@ from .node import Node, const_array
 Array = nm.Array
 
 
+@default_environment()
 def interpret(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, Array]:
     """The outputs, by name, for input arrays by name; each array already of its input's dtype.
 

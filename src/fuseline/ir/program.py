@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import FuselineError, LiteralError, ShapeError, UnknownNameError, located, nearest, source_line
+from ..floating_point import default_environment
 from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, DType, common_dtype
 from .garbage import collection_paused
@@ -131,6 +132,7 @@ class ValueNames:
         return name in self._next
 
 
+@default_environment()
 def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
     """The typed graph for inputs of these types, before any pass.
 

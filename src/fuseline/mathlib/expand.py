@@ -7,6 +7,7 @@ only outputs and explicit casts round (SEMANTICS.md P2). Reductions stay: the lo
 
 from __future__ import annotations
 
+from ..floating_point import default_environment
 from ..ir.build import Expr
 from ..ir.dtype import BOOL, F32, DType
 from ..ir.graph import Graph
@@ -18,6 +19,7 @@ from .composites import COMPOSITES
 from .functions import FUNCTIONS
 
 
+@default_environment()
 def expand(graph: Graph, library: frozenset[str] = frozenset()) -> Graph:
     """``graph`` with the same inputs, output names and types, made of primitives and reductions.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import VerifyError
+from ..floating_point import default_environment
 from ..ir.graph import Graph
 from ..ir.verify import CHECK, verify
 from . import fold, simplify
@@ -31,6 +32,7 @@ PIPELINE = (
 )
 
 
+@default_environment()
 def optimize(graph: Graph, passes: Sequence[Pass] = PIPELINE, check: bool | None = None) -> Graph:
     """The graph after ``passes``; with ``check`` (default: FUSELINE_CHECK) it is verified before, between and after."""
     check = CHECK if check is None else check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..codegen.llvm import BodyText, body_text
 from ..codegen.llvm.target import LlvmTarget
+from ..floating_point import default_environment
 from ..ir.graph import Graph
 from ..ops import OPERATIONS
 from . import host, jit, native
@@ -42,6 +43,7 @@ def _body(graph: Graph, target: LlvmTarget) -> Body:
     return Body(native.load_cached(("elementwise", str(graph)), target, lambda: llvm_text(graph, target).text))
 
 
+@default_environment()
 def llvm_text(graph: Graph, target: LlvmTarget | None = None) -> BodyText:
     """The LLVM text of ``graph``'s body (optimised, not expanded)."""
     from ..mathlib.expand import expand

@@ -1,0 +1,46 @@
+"""The floating-point environment in which programs become code: rounding to nearest, subnormals kept, nothing trapped.
+
+A thread may round in another direction or flush subnormals to zero, because a library around it does. Constants,
+folded numbers and generated text must not depend on that: they are kept, in memory and on disk, for all callers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_ROOM_BYTES = 64
+"""More than any platform's `fenv_t`: 32 bytes on x86-64, 8 on AArch64."""
+
+
+@contextmanager
+def default_environment() -> Iterator[None]:
+    """Work in C's default floating-point environment; then the thread's own modes and flags are back.
+
+    Also a decorator, written with its parentheses.
+    """
+    get, put, default = _functions()
+    saved = ctypes.create_string_buffer(_ROOM_BYTES)
+    get(saved)
+    put(default)
+    try:
+        yield
+    finally:
+        put(saved)
+
+
+@functools.cache
+def _functions() -> tuple[Any, Any, ctypes.c_void_p]:
+    """C99's fegetenv and fesetenv, and what <fenv.h> calls FE_DFL_ENV. They do not give up the interpreter's lock."""
+    library = ctypes.PyDLL(None)
+    if not hasattr(library, "fegetenv"):  # an interpreter that is linked without the mathematical library
+        library = ctypes.PyDLL("libm.so.6")
+    get, put = library.fegetenv, library.fesetenv
+    get.argtypes = put.argtypes = [ctypes.c_void_p]
+    if sys.platform == "darwin":
+        return get, put, ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "_FE_DFL_ENV")))
+    return get, put, ctypes.c_void_p(-1)

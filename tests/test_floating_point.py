@@ -1,0 +1,96 @@
+"""Whatever the modes of the thread that compiles, code is that of the default floating-point environment."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fuseline.floating_point import default_environment
+
+MODES = {
+    "x86_64": {"down": 0x400, "up": 0x800, "zero": 0xC00},
+    "aarch64": {"up": 1 << 22, "down": 2 << 22, "zero": 3 << 22},
+}
+"""The arguments of fesetround."""
+
+SCRIPT = """
+import ctypes, sys
+import numpy as np
+mode, flush = int(sys.argv[1]), sys.argv[2] == "flush"
+library = ctypes.CDLL(None)
+environment = ctypes.create_string_buffer(64)
+library.fegetenv(environment)
+library.fesetround(mode)
+if flush:  # MXCSR, the last word of glibc's 32 bytes, with FTZ and DAZ
+    words = ctypes.cast(environment, ctypes.POINTER(ctypes.c_uint32))
+    before = words[7]
+    words[7] = before | 0x8040
+    library.fesetenv(environment)
+import fuseline as fl
+from fuseline.ops import OPERATIONS
+kernels = []
+for name, row in sorted(OPERATIONS.items()):
+    if row.exactness == "measured" and row.index_rule == "elementwise" and row.type_rule != "lookup":
+        operands = ["x", "y"][: row.arity]
+        kernels.append((name, fl.compile(f"{name}({', '.join(operands)})")))
+kernels.append(("numbers", fl.compile("0.1*x + 1.0/3.0 - 1e-310*1e300 + 0.7*y")))
+def run():
+    for name, kernel in kernels:
+        for dtype in ("f4", "f8"):
+            values = np.array([0.3, 1.5, -5.0, 0.9, 40.0, 1e-30, -0.0, 1e-39], dtype)
+            yield name, kernel(*[values, values[::-1].copy()][: len(kernel.inputs)])
+list(run())
+library.fesetround(0)
+if flush:
+    words[7] = before
+    library.fesetenv(environment)
+for name, result in run():
+    print(name, result.dtype, np.where(np.isnan(result), 0, result).tobytes().hex())
+"""
+
+
+def results(mode: int, flush: bool = False) -> str:
+    """What kernels give in the default environment that were compiled in another."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(mode), "flush" if flush else "keep"],
+        env={**os.environ, "FUSELINE_CACHE": "off"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(platform.machine() not in MODES or sys.platform == "darwin", reason="the modes' numbers differ")
+def test_code_does_not_depend_on_how_the_thread_rounds_that_compiles_it() -> None:
+    expected = results(0)
+    assert expected.count("\n") > 60
+    for name, mode in MODES[platform.machine()].items():
+        assert results(mode) == expected, name
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="MXCSR in glibc's fenv_t")
+def test_code_does_not_depend_on_whether_the_thread_flushes_subnormals() -> None:
+    assert results(0, flush=True) == results(0)
+
+
+@pytest.mark.skipif(platform.machine() not in MODES or sys.platform == "darwin", reason="the modes' numbers differ")
+def test_the_thread_rounds_as_before_afterwards_even_after_an_error() -> None:
+    library, up = ctypes.CDLL(None), MODES[platform.machine()]["up"]
+    third = np.float64(1.0) / np.float64(3.0)
+    library.fesetround(up)
+    try:
+        with pytest.raises(ZeroDivisionError), default_environment():
+            inside = np.float64(1.0) / np.float64(3.0)
+            raise ZeroDivisionError
+        assert library.fegetround() == up
+        assert inside == third < np.float64(1.0) / np.float64(3.0)
+    finally:
+        library.fesetround(0)
