@@ -8,6 +8,8 @@ many as FUSELINE_FUZZ_RUNS says, of a sixteenth as many distinct programs: about
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from random import Random
 from typing import Any
@@ -159,3 +161,40 @@ def test_a_quotient_of_known_zeros_is_what_it_is_wherever_it_goes(zero: str, nam
         expected, iterate.run(loop_of(graph, target(name)), [x], [None] * len(expected)), strict=True
     ):
         assert same_bits(value, result), first_difference(value, result)
+
+
+MANY_VALUES = """
+import sys, threading
+import numpy as np
+import fuseline as fl
+count = int(sys.argv[1])
+lines = [f"t{i} = x*{i}.5 + y" for i in range(count)] + ["s0 = t0"]
+lines += [f"s{i + 1} = s{i}*0.5 + t{i}*t{i * 7919 % count}" for i in range(count)] + [f"out = s{count}"]
+kernel = fl.compile("; ".join(lines), outputs=["out"])
+x = np.linspace(0.0, 1.0, 1000, dtype=np.float32)
+expected = kernel(x, x)
+found = []
+threading.stack_size(128 << 10)
+thread = threading.Thread(target=lambda: found.append(kernel(x, x)))
+thread.start()
+thread.join()
+assert found[0].tobytes() == expected.tobytes()
+terms = [x * np.float32(i + 0.5) + x for i in range(count)]
+total = terms[0]
+for i in range(count):
+    total = total * np.float32(0.5) + terms[i] * terms[i * 7919 % count]
+assert total.tobytes() == expected.tobytes()
+print("the same")
+"""
+
+
+@pytest.mark.parametrize("count", [700, 3000])
+def test_values_that_wait_may_need_more_stack_than_a_thread_has(count: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MANY_VALUES, str(count)],
+        env={**os.environ, "FUSELINE_CACHE": "off"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "the same\n", done.stderr[-2000:]

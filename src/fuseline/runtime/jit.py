@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import functools
 import os
+import struct
 import threading
+from dataclasses import replace
 from typing import Any
 
+from ..codegen.llvm.body import SYMBOL
+from ..codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from ..codegen.llvm.target import LlvmTarget
 from ..errors import CompilerError
-from . import elf
+from . import elf, frame
 from .image import Image
 
 _LONG_TEXT_LINES = 6000
+_LARGEST_FRAME_BYTES = 64 << 10
+"""Of the caller's stack for a body; one that needs more gets memory of its own, at a microsecond or two a call."""
+_SPARE_STACK_BYTES = 256 << 10
+"""For what a body calls, and for handlers of signals."""
 
 _compiling = threading.RLock()
 """Held around all use of LLVM, which llvmlite allows one thread at a time anyway. A fork waits for it, so that a child
@@ -72,7 +80,11 @@ def _module(llvm: Any, text: str, machine: Any, target: LlvmTarget, clean_up: bo
 
 def _level(text: str) -> int:
     """The code generator's effort. Above 0 its time grows faster than a block's length: ten seconds at 20,000 lines."""
-    return 2 if text.count("\n") < _LONG_TEXT_LINES else 0
+    return 0 if _is_long(text) else 2
+
+
+def _is_long(text: str) -> bool:
+    return text.count("\n") >= _LONG_TEXT_LINES
 
 
 def compile_text(text: str, target: LlvmTarget, *, level: int | None = None, clean_up: bool = False) -> Image:
@@ -82,6 +94,24 @@ def compile_text(text: str, target: LlvmTarget, *, level: int | None = None, cle
     shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
     Floating point stays strict: the text carries no fast-math flags and nothing here adds any.
     """
+    is_body = f"define void @{SYMBOL}(" in text
+    if is_body and _is_long(text):
+        return _on_own_stack(text, target, level)
+    image = _compiled(text, target, level, clean_up)
+    if is_body and frame.frame_bytes(image, SYMBOL, target.architecture) > _LARGEST_FRAME_BYTES:
+        return _on_own_stack(text, target, level)
+    return image
+
+
+def _on_own_stack(text: str, target: LlvmTarget, level: int | None) -> Image:
+    image = _compiled(on_own_stack(text, target.architecture), target, level, clean_up=False)
+    needed = frame.frame_bytes(image, INSIDE_SYMBOL, target.architecture)
+    code = bytearray(image.code)
+    struct.pack_into("<Q", code, image.exports[SIZE_SYMBOL], needed + _SPARE_STACK_BYTES)
+    return replace(image, code=bytes(code))
+
+
+def _compiled(text: str, target: LlvmTarget, level: int | None, clean_up: bool) -> Image:
     with _compiling:
         llvm = _llvm()
         machine = _target_machine(llvm, target, _level(text) if level is None else level)
