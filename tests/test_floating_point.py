@@ -23,6 +23,8 @@ SCRIPT = """
 import ctypes, sys
 import numpy as np
 mode, flush = int(sys.argv[1]), sys.argv[2] == "flush"
+values = [0.3, 1.5, -5.0, 0.9, 40.0, 1e-30, -0.0, 1e-39]
+operands = {dtype: np.array(values, dtype) for dtype in ("f4", "f8")}
 library = ctypes.CDLL(None)
 environment = ctypes.create_string_buffer(64)
 library.fegetenv(environment)
@@ -37,21 +39,25 @@ from fuseline.ops import OPERATIONS
 kernels = []
 for name, row in sorted(OPERATIONS.items()):
     if row.exactness == "measured" and row.index_rule == "elementwise" and row.type_rule != "lookup":
-        operands = ["x", "y"][: row.arity]
-        kernels.append((name, fl.compile(f"{name}({', '.join(operands)})")))
+        kernels.append((name, fl.compile(f"{name}({', '.join(['x', 'y'][: row.arity])})")))
+kernels.append(("subnormal", fl.compile("x + 1e-40 + y")))
+kernels.append(("sum", fl.compile("sum(x*1e-38, axis=0)")))
 kernels.append(("numbers", fl.compile("0.1*x + 1.0/3.0 - 1e-310*1e300 + 0.7*y")))
 def run():
     for name, kernel in kernels:
         for dtype in ("f4", "f8"):
-            values = np.array([0.3, 1.5, -5.0, 0.9, 40.0, 1e-30, -0.0, 1e-39], dtype)
-            yield name, kernel(*[values, values[::-1].copy()][: len(kernel.inputs)])
-list(run())
+            yield name, kernel(*[operands[dtype], operands[dtype][::-1].copy()][: len(kernel.inputs)])
+def shown(result):
+    return np.where(np.isnan(result), 0, result).tobytes().hex()
+inside = [f"{name} inside {shown(result)}" for name, result in run()]
+inside.append(f"a number inside {shown(fl.compile('x*y')(np.full(3, 0.25, 'f4'), 0.3))}")
 library.fesetround(0)
 if flush:
     words[7] = before
     library.fesetenv(environment)
+print(*inside, sep="\\n")
 for name, result in run():
-    print(name, result.dtype, np.where(np.isnan(result), 0, result).tobytes().hex())
+    print(name, result.dtype, shown(result))
 """
 
 

@@ -169,17 +169,35 @@ def test_keys_tell_lists_of_parts_apart() -> None:
     assert cache.key("a", b"b") == cache.key(b"a", "b")
 
 
-def test_the_fingerprint_covers_every_file_that_makes_code() -> None:
-    first = cache.generator_fingerprint()
-    file = Path(cache.__file__).parent.parent / "codegen" / "legalize.py"
-    before = os.stat(file)
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    try:
-        cache.generator_fingerprint.cache_clear()
-        assert cache.generator_fingerprint() != first
-    finally:
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        cache.generator_fingerprint.cache_clear()
+def test_the_fingerprint_is_that_of_what_the_files_hold(tmp_path: Path, objects: ObjectCache) -> None:
+    package, compiler = tmp_path / "package", tmp_path / "compiler"
+    source = package / "mathlib" / "coefficients.py"
+    for file in (source, package / "cli" / "main.py", compiler / "_version.py", compiler / "binding" / "library.so"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1.25")
+
+    def now() -> str:
+        found = cache.fingerprint(package, [compiler], objects)
+        assert found == cache.fingerprint(package, [compiler], ObjectCache(None))
+        return found
+
+    first, times = now(), os.stat(source)
+    os.utime(source, ns=(0, 0))
+    assert now() == first  # nothing but a time has changed
+    (package / "cli" / "main.py").write_text("2")
+    assert now() == first  # what makes no code does not count
+    source.write_text("1.75")  # as long as before, and as old
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = now()
+    (compiler / "_version.py").write_text("9.99")
+    assert len({first, second, now()}) == 3
+
+
+def test_every_file_that_makes_code_is_in_the_fingerprint() -> None:
+    package = Path(cache.__file__).parent.parent
+    names = cache._files(package, (".py", ".ll", ".lark"))
+    for name in ("codegen/legalize.py", "mathlib/coefficients.py", "runtime/native/call.ll", "ops.py", "_version.py"):
+        assert name in names
 
 
 # ── whole processes ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,7 +259,7 @@ def test_a_read_only_cache_directory_still_gives_answers(tmp_path: Path) -> None
 
 def test_a_process_that_cannot_write_a_whole_file_still_gives_answers(tmp_path: Path) -> None:
     # Writing fails in the middle of a file, as on a full disk.
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n" + PROGRAM
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n" + PROGRAM
     environment = {**os.environ, "FUSELINE_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", limited, "1"], env=environment, capture_output=True, text=True, timeout=120, check=False

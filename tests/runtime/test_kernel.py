@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -341,3 +342,12 @@ np.save(sys.argv[1], np.concatenate([y, h.astype(np.float32)]))
 def test_assembly_of_this_machine_can_be_read(affine: Any) -> None:
     assert "body" in affine.emit("asm") and "define void @body" in affine.emit("llvm")
     assert "ret" in jit.assembly(affine.emit("llvm"), host.host_target())
+
+
+def test_python_numbers_take_the_dtype_of_arrays_of_ml_dtypes() -> None:
+    kernel, x = compile("x*y"), np.ones(3, ml_dtypes.bfloat16)
+    for number in (2.0, 2, True, 0.1):
+        result = kernel(x, number)
+        assert result.dtype == ml_dtypes.bfloat16
+        assert result.tobytes() == kernel(x, np.array(number, ml_dtypes.bfloat16)).tobytes()
+    assert compile("x: bf16; s: bf16; y = x*s")(x, 2.0).dtype == ml_dtypes.bfloat16

@@ -236,6 +236,7 @@ class ReducingKernel(Kernel):
         """Refused: a ufunc computes each element from one element of each operand."""
         raise UnsupportedError(f"{self.name} reduces over axes, so it is not a ufunc; call it directly")
 
+    @default_environment()
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
         out = named.pop("out", None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, TypeRuleError
+from ..floating_point import default_environment
 from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
@@ -80,6 +81,7 @@ def optimize(g: Graph) -> Graph:
     return run_pipeline(g)
 
 
+@default_environment()
 def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) -> Any:
     """The outputs of a graph by the interpreter, the plain and slow definition of what it means.
 

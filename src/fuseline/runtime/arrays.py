@@ -10,6 +10,8 @@ import numpy as np
 
 _NEW_FROM_DESCR, _SET_BASE_OBJECT = 94, 282
 """Positions in NumPy's table of array functions, part of its stable binary interface."""
+FIRST_USER_TYPE = 256
+"""NPY_USERDEF: types from this number on are other libraries', such as ml_dtypes' bfloat16."""
 
 
 class _Array(ctypes.Structure):

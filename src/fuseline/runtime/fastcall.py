@@ -28,7 +28,6 @@ _PREPARED_CALLS = 16
 """Prepared calls that a function looks through."""
 _MAY_REPLACE = "t" not in sys.abiflags
 """Without the interpreter's lock another thread may be looking at a record: none is given up then."""
-_FIRST_USER_TYPE = 256  # NPY_USERDEF
 _NUMBER = -1  # the rank of a Python number
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
@@ -211,7 +210,7 @@ def _layouts(prepared: iterate.Prepared, numbers: Sequence[bool]) -> list[list[i
 
 def _scalar_type(dtype: np.dtype[Any]) -> int | None:
     """Address of the type of NumPy's own scalars of ``dtype``."""
-    return id(dtype.type) if dtype.num < _FIRST_USER_TYPE and arrays.scalars_are_known() else None
+    return id(dtype.type) if dtype.num < arrays.FIRST_USER_TYPE and arrays.scalars_are_known() else None
 
 
 def _standing_for(dtypes: tuple[np.dtype[Any], ...]) -> tuple[int | None, int | None]:

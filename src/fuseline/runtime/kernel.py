@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import NumberRangeError, ShapeError, TypeRuleError
+from ..floating_point import default_environment
 from . import arrays as array_layout
 from . import iterate, nest, recycle, threads
 from .fastcall import FastCall
@@ -183,6 +184,7 @@ class ElementwiseKernel:
                     return results[0] if self._single else self._result_type(*results)
         return self._call(args, named)
 
+    @default_environment()  # for what NumPy converts and copies on the way; bodies enter it themselves
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         out = named.pop("out", None)
         if named or len(args) != self._input_count:
@@ -347,19 +349,27 @@ def speaks_for_itself(value: Any) -> bool:
 
 def _check_number(dtype: np.dtype[Any], name: str) -> None:
     """Refuse text, dates, objects and structures by name, before NumPy is asked to promote them."""
-    if dtype.hasobject or (dtype.kind in "SUVmM" and dtype.num < 256):
+    if dtype.hasobject or (dtype.kind in "SUVmM" and dtype.num < array_layout.FIRST_USER_TYPE):
         raise TypeRuleError(f"the input {name} has dtype {dtype}; compiled kernels take numbers")
 
 
 def _number_array(value: Any, dtypes: Sequence[np.dtype[Any]], name: str) -> Array:
     """A Python number in the dtype that the arrays beside it call for (NEP 50)."""
     try:
-        made = np.asarray(value, np.result_type(*dtypes, value) if dtypes else None)
+        made = np.asarray(value, _dtype_beside(dtypes, value))
     except OverflowError:
         shown = f"the number {value}" if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
         raise NumberRangeError(f"the input {name}: {shown} does not fit {np.result_type(*dtypes, 0)}") from None
     _check_number(made.dtype, name)
     return made
+
+
+def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] | None:
+    """NumPy's answer; floats of ml_dtypes, beside which NumPy makes a Python float 64 bits wide, count as its own."""
+    if not dtypes:
+        return None
+    common = np.result_type(*dtypes)
+    return common if common.num >= array_layout.FIRST_USER_TYPE else np.result_type(*dtypes, value)
 
 
 def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:

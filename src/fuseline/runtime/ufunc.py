@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import UnsupportedError
-from . import native
+from . import arrays, native
 from .loop import Loop
 
 OPERAND_LIMIT = 64
@@ -22,7 +22,6 @@ OPERAND_LIMIT = 64
 
 _FROM_FUNC_AND_DATA, _REGISTER_LOOP_FOR_TYPE = 1, 2  # positions in the table, part of NumPy's stable binary interface
 _IDENTITY_NONE = -1
-_FIRST_USER_TYPE = 256  # NPY_USERDEF
 
 _create_type = ctypes.PYFUNCTYPE(
     ctypes.py_object,
@@ -133,7 +132,7 @@ def _keep(name: str, doc: str, loops: tuple[Loop, ...]) -> _Kept:
 
 
 def _user_types(loop: Loop) -> list[int]:
-    return [dtype.num for dtype in loop.inputs + loop.outputs if dtype.num >= _FIRST_USER_TYPE]
+    return [dtype.num for dtype in loop.inputs + loop.outputs if dtype.num >= arrays.FIRST_USER_TYPE]
 
 
 def _register_user_types(ufunc: np.ufunc, kept: _Kept) -> None:
