@@ -153,19 +153,11 @@ def logarithm_fits() -> list[Fit]:
             ("LOG10", "log10", lambda: mp.log(10)),
         )
     ]  # fmt: skip
-    for suffix, degree in (("F64", 6), ("WIDE", 3)):
-        rows.append(
-            Fit(
-                f"LOG_{suffix}",
-                "(2*atanh(s) - 2*s)/s**3 in z = s*s",
-                series,
-                lambda z: z,
-                "z",
-                (0, "0.02950"),
-                degree,
-                53,
-            )
-        )
+    rows.append(
+        Fit("LOG_CUBIC_F32", "(log(1 + f) - f + f*f/2)/f**3", lambda f: (mp.log1p(f) - f + f * f / 2) / f**3,
+            lambda f: f**3 / mp.log1p(f), "f**3/log(1 + f)", ("-0.2930", "0.4145"), 7, 24)
+    )  # fmt: skip
+    rows.append(Fit("LOG_F64", "(2*atanh(s) - 2*s)/s**3 in z = s*s", series, lambda z: z, "z", (0, "0.02950"), 6, 53))
     rows.append(Fit("LOG1P_WIDE", "log1p(x)/x", lambda x: mp.log1p(x) / x, lambda x: x / mp.log1p(x), "x/log1p(x)",
                     (0, 1), 12, 53))  # fmt: skip
     fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
@@ -175,13 +167,20 @@ def logarithm_fits() -> list[Fit]:
 
 
 def hyperbolic_fits() -> list[Fit]:
-    """tanh near zero."""
+    """sinh, cosh, tanh and atanh near zero."""
     g = in_square(lambda x: (mp.tanh(x) / x - 1) / x**2)
     w = in_square(lambda x: x**3 / mp.tanh(x))
     odd = in_square(lambda x: (mp.sinh(x) / x - 1) / x**2)
     odd_weight = in_square(lambda x: x**3 / mp.sinh(x))
+    even = in_square(lambda r: (mp.cosh(r) - 1) / r**2)
     return [
+        Fit("SINH_F32", "(sinh(r) - r)/r**3 in u = r*r", odd, odd_weight, "r**3/sinh(r)",
+            (0, mp.mpf("0.3475") ** 2), 2, 24),
+        Fit("COSH_F32", "(cosh(r) - 1)/r**2 in u = r*r", even, in_square(lambda r: r**2 * mp.exp(r)), "r**2*exp(r)",
+            (0, mp.mpf("0.3475") ** 2), 2, 24),
         Fit("SINH_F64", "(sinh(x) - x)/x**3 in u = x*x", odd, odd_weight, "x**3/sinh(x)", (0, "1.0001"), 7, 53),
+        Fit("ATANH_F32", "(atanh(b) - b)/b**3 in u = b*b", in_square(lambda b: (mp.atanh(b) / b - 1) / b**2),
+            in_square(lambda b: b**3 / mp.atanh(b)), "b**3/atanh(b)", (0, mp.mpf("0.2452") ** 2), 2, 24),
         Fit("TANH_F64", "(tanh(x) - x)/x**3 in u = x*x", g, w, "x**3/tanh(x)", (0, "1.0001"), 16, 53),
     ]  # fmt: skip
 

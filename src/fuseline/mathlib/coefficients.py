@@ -252,6 +252,20 @@ LOG10_F32 = (
     _h("-0x1.0fc7b20000000p-5"),
 )
 
+# LOG_CUBIC_F32: (log(1 + f) - f + f*f/2)/f**3
+# interval [-0.293, 0.4145], degree 7, 24-bit coefficients, weight f**3/log(1 + f),
+# largest weighted error 5.933e-9 = 2**-27.329 at 0.4145
+LOG_CUBIC_F32 = (
+    _h("0x1.5555540000000p-2"),
+    _h("-0x1.0002280000000p-2"),
+    _h("0x1.99a0220000000p-3"),
+    _h("-0x1.5472040000000p-3"),
+    _h("0x1.22d8a60000000p-3"),
+    _h("-0x1.0d87340000000p-3"),
+    _h("0x1.0562b20000000p-3"),
+    _h("-0x1.38b4980000000p-4"),
+)
+
 # LOG_F64: (2*atanh(s) - 2*s)/s**3 in z = s*s
 # interval [0.0, 0.0295], degree 6, 53-bit coefficients, weight z,
 # largest weighted error 2.534e-18 = 2**-58.453 at 0.0295
@@ -263,16 +277,6 @@ LOG_F64 = (
     _h("0x1.74664cd9ceeecp-3"),
     _h("0x1.39a03ad9f0574p-3"),
     _h("0x1.2f1564bd60105p-3"),
-)
-
-# LOG_WIDE: (2*atanh(s) - 2*s)/s**3 in z = s*s
-# interval [0.0, 0.0295], degree 3, 53-bit coefficients, weight z,
-# largest weighted error 9.687e-12 = 2**-36.587 at 0.0295
-LOG_WIDE = (
-    _h("0x1.555554fce2c7cp-1"),
-    _h("0x1.999a7bee687cep-2"),
-    _h("0x1.243878a65774dp-2"),
-    _h("0x1.e3056a2aef48dp-3"),
 )
 
 # LOG1P_WIDE: log1p(x)/x
@@ -308,6 +312,24 @@ LOG_FIFTH_F64 = (
     _h("0x1.eb8c7fb52f5c6p-4"),
 )
 
+# SINH_F32: (sinh(r) - r)/r**3 in u = r*r
+# interval [0.0, 0.12075625], degree 2, 24-bit coefficients, weight r**3/sinh(r),
+# largest weighted error 5.257e-11 = 2**-34.147 at 0.0241949
+SINH_F32 = (
+    _h("0x1.5555560000000p-3"),
+    _h("0x1.110fe00000000p-7"),
+    _h("0x1.a293700000000p-13"),
+)
+
+# COSH_F32: (cosh(r) - 1)/r**2 in u = r*r
+# interval [0.0, 0.12075625], degree 2, 24-bit coefficients, weight r**2*exp(r),
+# largest weighted error 1.368e-10 = 2**-32.767 at 0.0452545
+COSH_F32 = (
+    _h("0x1.0000000000000p-1"),
+    _h("0x1.5554e00000000p-5"),
+    _h("0x1.6d56260000000p-10"),
+)
+
 # SINH_F64: (sinh(x) - x)/x**3 in u = x*x
 # interval [0.0, 1.0001], degree 7, 53-bit coefficients, weight x**3/sinh(x),
 # largest weighted error 1.45e-19 = 2**-62.581 at 0.0374731
@@ -320,6 +342,15 @@ SINH_F64 = (
     _h("0x1.612b09edadbc0p-33"),
     _h("0x1.aa8a11312f82fp-41"),
     _h("0x1.4699bebb30837p-48"),
+)
+
+# ATANH_F32: (atanh(b) - b)/b**3 in u = b*b
+# interval [0.0, 0.06012304], degree 2, 24-bit coefficients, weight b**3/atanh(b),
+# largest weighted error 1.485e-8 = 2**-26.005 at 0.00682513
+ATANH_F32 = (
+    _h("0x1.5556a00000000p-2"),
+    _h("0x1.9898240000000p-3"),
+    _h("0x1.40c1480000000p-3"),
 )
 
 # TANH_F64: (tanh(x) - x)/x**3 in u = x*x

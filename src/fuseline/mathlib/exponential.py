@@ -83,19 +83,9 @@ def scale_one_plus(r: Expr, slope: Expr, bits: Expr, f: Format) -> Expr:
 
 def exp_wide(x: Expr) -> Expr:
     """e**x in float64 to float32 accuracy, for |x| < 700."""
-    r, scale = _reduce_wide(x)
-    return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale)
-
-
-def expm1_wide(x: Expr) -> Expr:
-    """e**x - 1 in float64 to float32 accuracy, relative even to tiny results, for |x| < 700."""
-    r, scale = _reduce_wide(x)
-    return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale - 1.0)
-
-
-def _reduce_wide(x: Expr) -> tuple[Expr, Expr]:
     n, bits = round_to_integer(x, LOG2_E, WIDE, low_bits=WIDE.bias)
-    return fma(n, -math.log(2.0), x), power_of_two(bits, WIDE)
+    r, scale = fma(n, -math.log(2.0), x), power_of_two(bits, WIDE)
+    return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale)
 
 
 def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None = None, factor_rest: Expr | None = None) -> Expr:

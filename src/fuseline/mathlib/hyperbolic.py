@@ -1,4 +1,8 @@
-"""tanh, sinh, cosh and their inverses; all but tanh evaluate float32 in float64."""
+"""tanh, sinh, cosh and their inverses.
+
+In float32 sinh and cosh share one evaluation of both exponentials; asinh and acosh are logarithms of sums in two parts,
+and atanh needs one division.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,21 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64
-from .exponential import exp_in_two_parts, exp_wide, expm1_wide
+from .exponential import LOG2_E, exp_in_two_parts, exp_wide
 from .formats import (
     DOUBLE,
+    SINGLE,
     at_most,
     fast_two_sum,
     polynomial,
+    power_of_two,
+    round_to_integer,
     two_product,
     two_sum,
+    where_rarely,
     with_sign_of,
 )
-from .logarithm import log1p_finite, log1p_in_two_parts, log1p_wide
+from .logarithm import ONE_BITS, log1p_finite, log1p_in_two_parts, log_of_parts_single
 from .pieces import odd_by_pieces
 
 
@@ -45,11 +53,10 @@ _DOUBLED = 2.0**60
 
 
 def sinh(x: Expr) -> Expr:
-    """Hyperbolic sine: (m + m/(m + 1))/2 with m = expm1(|x|), or a polynomial below 1 and (e - 1/e)/2 above."""
+    """Hyperbolic sine: in float64 a polynomial below 1 and (e - 1/e)/2 with e = exp(|x|) above."""
     a = abs(x)
     if x.dtype is F32:
-        m = expm1_wide(at_most(a, 90.0).cast(F64))
-        return call("with_sign", (0.5 * (m + m / (m + 1.0))).cast(F32), x)
+        return with_sign_of(_of_half_exponentials(a, odd=True), x)
     u = x * x
     small = fma(a * u, polynomial(u, DOUBLE.table("SINH")), a)
     h, h_rest = _quarter_exponential(a)
@@ -59,14 +66,42 @@ def sinh(x: Expr) -> Expr:
 
 
 def cosh(x: Expr) -> Expr:
-    """Hyperbolic cosine, (e + 1/e)/2 with e = exp(|x|)."""
+    """Hyperbolic cosine: in float64 (e + 1/e)/2 with e = exp(|x|)."""
     if x.dtype is F32:
-        e = exp_wide(at_most(abs(x), 90.0).cast(F64))
-        return (0.5 * (e + 1.0 / e)).cast(F32)
+        return _of_half_exponentials(abs(x), odd=False)
     h, h_rest = _quarter_exponential(abs(x))
     half, rest = fast_two_sum(h, 0.0625 / h)
     half = half + (rest + h_rest)
     return half + half
+
+
+_POWERS_END = 87.0
+"""Up to here 2**(n - 1) is finite in float32, and the exponent of 2**(-n - 1) not below that of zero."""
+
+
+def _of_half_exponentials(a: Expr, odd: bool) -> Expr:
+    """sinh(a) if ``odd``, else cosh(a), in float32 for a >= 0.
+
+    With a = n*log(2) + r, p = 2**(n - 1), q = 2**(-n - 1), cosh(r) = 1 + c and sinh(r) = r + s:
+    sinh(a) = (p - q)*(1 + c) + (p + q)*(r + s), and cosh(a) the same with the sum and the difference exchanged. Where
+    n is 0, p - q is as well, so that sinh keeps its relative accuracy.
+    """
+    f = SINGLE
+    n, bits = round_to_integer(a, LOG2_E, f, low_bits=f.bias - 1)
+    p, q = power_of_two(bits, f), power_of_two(2 * (f.bias - 1) - bits, f)
+    high, low = f.table("LN2")
+    r_high, r_low = fma(n, -high, a), n * -low
+    r = r_high + r_low
+    u = r * r
+    s = fma(r * u, polynomial(u, f.table("SINH")), r_low)
+    c = u * polynomial(u, f.table("COSH"))
+    first, second = (p - q, p + q) if odd else (p + q, p - q)
+    total = fma(second, r_high, first)
+    # p + q takes more than 24 bits from n = 12 on.
+    rest = fma(second, r_high, first - total) if odd else fma(second, r_high, p - total) + q
+    value = total + fma(second, s, fma(first, c, rest))
+    large = (0.5 * exp_wide(at_most(a, 90.0).cast(F64))).cast(F32)
+    return where_rarely(~(a <= _POWERS_END), large, value)
 
 
 def _quarter_exponential(a: Expr) -> tuple[Expr, Expr]:
@@ -76,13 +111,10 @@ def _quarter_exponential(a: Expr) -> tuple[Expr, Expr]:
 
 
 def asinh(x: Expr) -> Expr:
-    """Inverse hyperbolic sine, log1p(a + b) with a = |x| and b = sqrt(1 + a*a) - 1 = a*a/(1 + sqrt(1 + a*a))."""
+    """Inverse hyperbolic sine, log(a + sqrt(a*a + 1)) with a = |x|, as log1p in float64."""
     a = abs(x)
     if x.dtype is F32:
-        y = a.cast(F64)
-        square = y * y
-        value = log1p_wide(y + square / (1.0 + call("sqrt", square + 1.0))).cast(F32)
-        return call("with_sign", where(a < math.inf, value, a), x)
+        return with_sign_of(_asinh_single(a), x)
     large = a > _DOUBLED
     y = where(large, 1.0, a)
     # The argument with everything that is rounded on the way in a rest.
@@ -105,20 +137,18 @@ def _log1p_or_log_of_double(large: Expr, x: Expr, argument: Expr, rest: Expr) ->
 
 
 def acosh(x: Expr) -> Expr:
-    """Inverse hyperbolic cosine, log1p(t + sqrt(t*(t + 2))) with t = x - 1; NaN below 1."""
+    """Inverse hyperbolic cosine, log(x + sqrt(x*x - 1)), as log1p of t = x - 1 in float64; NaN below 1."""
     if x.dtype is F32:
-        t = x.cast(F64) - 1.0
-        value = log1p_wide(t + call("sqrt", t * (t + 2.0))).cast(F32)
-    else:
-        large = x > _DOUBLED
-        t = where(large, 1.0, x - 1.0)
-        square, square_rest = two_product(t, t)
-        inside, inside_rest = two_sum(t + t, square)
-        root = call("sqrt", inside)
-        error = fma(-root, root, inside) + (inside_rest + square_rest)
-        root_rest = error / where(root == 0.0, 1.0, root + root)
-        argument, rest = two_sum(root, t)
-        value = _log1p_or_log_of_double(large, x, argument, rest + root_rest)
+        return _acosh_single(x)
+    large = x > _DOUBLED
+    t = where(large, 1.0, x - 1.0)
+    square, square_rest = two_product(t, t)
+    inside, inside_rest = two_sum(t + t, square)
+    root = call("sqrt", inside)
+    error = fma(-root, root, inside) + (inside_rest + square_rest)
+    root_rest = error / where(root == 0.0, 1.0, root + root)
+    argument, rest = two_sum(root, t)
+    value = _log1p_or_log_of_double(large, x, argument, rest + root_rest)
     return where(x < math.inf, where(x < 1.0, math.nan, value), x)
 
 
@@ -126,14 +156,84 @@ def atanh(x: Expr) -> Expr:
     """Inverse hyperbolic tangent, log1p(2a/(1 - a))/2 with a = |x|; infinite at 1, NaN beyond."""
     a = abs(x)
     if x.dtype is F32:
-        y = where(a < 1.0, a, 0.0).cast(F64)
-        value = (0.5 * log1p_wide((y + y) / (1.0 - y))).cast(F32)
-    else:
-        y = where(a < 1.0, a, 0.0)
-        bottom, bottom_rest = fast_two_sum(y.like(1.0), -y)
-        quotient = (y + y) / bottom
-        error = fma(-quotient, bottom_rest, fma(-quotient, bottom, y + y))
-        value = 0.5 * log1p_finite(quotient, DOUBLE, error / bottom)
-        value = where(a < 2.0**-28, a, value)
+        return with_sign_of(_atanh_single(a), x)
+    y = where(a < 1.0, a, 0.0)
+    bottom, bottom_rest = fast_two_sum(y.like(1.0), -y)
+    quotient = (y + y) / bottom
+    error = fma(-quotient, bottom_rest, fma(-quotient, bottom, y + y))
+    value = 0.5 * log1p_finite(quotient, DOUBLE, error / bottom)
+    value = where(a < 2.0**-28, a, value)
     value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
     return call("with_sign", value, x)
+
+
+# ── inverse functions in float32 ─────────────────────────────────────────────────────────────────────────────────────
+
+_SQUARED_END = 2.0**60
+"""Up to here squares are finite in float32; beyond, and long before, asinh(x) and acosh(x) are log(2x)."""
+_LINEAR_END = 2.0**-18
+"""Below, asinh(x) is x, and the parts of its logarithm would cancel."""
+
+
+def _asinh_single(a: Expr) -> Expr:
+    """asinh(a) for a >= 0."""
+    root = call("sqrt", fma(a, a, 1.0))
+    total, rest = fast_two_sum(root, a)
+    error = fma(a, a, fma(-root, root, 1.0))
+    value = log_of_parts_single(total, fma(error, _halved_reciprocal(root), rest))
+    value = where(a < _LINEAR_END, a, value)
+    return where_rarely(~(a < _SQUARED_END), where(a < math.inf, _log_of_double_single(a), a), value)
+
+
+def _acosh_single(x: Expr) -> Expr:
+    t = x - 1.0
+    double = t + t
+    root = call("sqrt", fma(t, t, double))
+    total, rest = fast_two_sum(x, root)
+    error = fma(t, t, fma(-root, root, double))
+    value = log_of_parts_single(total, fma(error, _halved_reciprocal(root), rest))
+    beyond = where(x < math.inf, where(x < 1.0, math.nan, _log_of_double_single(x)), x)
+    return where_rarely(~((x >= 1.0) & (x < _SQUARED_END)), beyond, value)
+
+
+def _log_of_double_single(x: Expr) -> Expr:
+    """log(2x) for x >= 1."""
+    return log_of_parts_single(x * 0.25, x.like(0.0), doublings=3)
+
+
+def _halved_reciprocal(x: Expr) -> Expr:
+    """1/(2x) for positive normal x, exact at powers of two and at most 12.5 % too large between them.
+
+    Times the error of a square root's square it is that of the root, near enough.
+    """
+    return (0x7E800000 - x.bitcast(SINGLE.integer_type)).bitcast(SINGLE.float_type)
+
+
+_POLE_START = 1.0 - 2.0**-20
+"""From here on 1 + s needs more than 24 bits."""
+
+
+def _atanh_single(a: Expr) -> Expr:
+    """atanh(a) for a >= 0 as k*log(2)/2 + atanh(b).
+
+    With s = 2**-k, l = 1 - s and m = 1 + s, b is (a*m - l)/(m - a*l), and 2**k <= 1.2125*(1 + a)/(1 - a) < 2**(k + 1)
+    keeps it between -0.096 and 0.2452. Where k is 0, b is a; elsewhere results exceed a quarter, and b is too small for
+    what its divisor was rounded by to matter.
+    """
+    f = SINGLE
+    top, bottom = fma(a, 1.2125, 1.2125), 1.0 - a
+    exponent = (top.bitcast(f.integer_type) - bottom.bitcast(f.integer_type)) & (-1 << f.fraction_bits)
+    s = (ONE_BITS - exponent).bitcast(f.float_type)
+    less, more = 1.0 - s, s + 1.0
+    numerator, denominator = fma(a, more, -less), fma(-a, less, more)
+    b = numerator / denominator
+    # The remainder itself instead of its quotient by the divisor, which is about as large where it counts.
+    error = fma(-b, denominator, numerator)
+    k, step = exponent.cast(F32), math.log(2.0) * 2.0 ** (-f.fraction_bits - 1)
+    total = fma(k, step, b)
+    rest = (b - fma(-k, step, total)) + error
+    u = b * b
+    value = total + fma(b * u, polynomial(u, f.table("ATANH")), rest)
+    near_pole = 0.5 * log_of_parts_single((1.0 + a) / bottom, a.like(0.0))
+    beyond = where(a < 1.0, near_pole, where(a == 1.0, a.like(math.inf), math.nan))
+    return where_rarely(~(a < _POLE_START), beyond, value)

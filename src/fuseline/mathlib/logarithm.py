@@ -138,13 +138,28 @@ def _log1p_parts(x: Expr, f: Format, x_rest: Expr | None) -> tuple[Expr, Expr]:
     return total, rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r))
 
 
-def log1p_wide(x: Expr) -> Expr:
-    """log(1 + x) in float64 to float32 accuracy, relative even to tiny results, for 2**100 > x > -1."""
-    f = WIDE
-    k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
-    scale = power_of_two(f.bias - k_bits, f)
-    r = fma(x, scale, scale - 1.0)
-    return fma(integer_to_float(k_bits, f), math.log(2.0), r + correction(r, f))
+def log_of_parts_single(x: Expr, rest: Expr, doublings: int = 0) -> Expr:
+    """log((x + rest) * 2**doublings) in float32 for normal x < 2**127 and a rest of about half an ulp of x.
+
+    Relative even to results near zero, where x is about 1, down to results of 2**-20 or so.
+    """
+    f = SINGLE
+    high, low = f.table("LN2")
+    bits = x.bitcast(f.integer_type)
+    exponent = (bits - _sqrt_half_bits(f)) & (-1 << f.fraction_bits)
+    unit = 2.0**-f.fraction_bits
+    k = exponent.cast(F32)  # in this unit
+    if doublings:
+        k = k + doublings / unit
+    r = (bits - exponent).bitcast(f.float_type) - 1.0
+    square = r * r
+    # The rest over 1 + r, by (1 - r)*(1 + r*r).
+    rest = rest * (ONE_BITS - exponent).bitcast(f.float_type)
+    rest = fma(-r, rest, rest)
+    rest = fma(k, low * unit, fma(square, rest, rest))
+    # The quadratic term is the largest of the tail: it is not rounded on its own.
+    tail = fma(r * -0.5, r, fma(square * r, polynomial(r, f.table("LOG_CUBIC")), rest))
+    return fma(k, high * unit, r + tail)
 
 
 def add_log1p_wide(a: Expr, x: Expr) -> Expr:
@@ -159,6 +174,10 @@ def integer_to_float(k: Expr, f: Format) -> Expr:
     magic = 1.5 * 2.0**f.fraction_bits
     bits = int(np.array(magic, f.float_type.numpy).view(f.integer_type.numpy))
     return (k + bits).bitcast(f.float_type) - magic
+
+
+ONE_BITS = 0x3F800000
+"""The bits of 1 in float32."""
 
 
 def _sqrt_half_bits(f: Format) -> int:
