@@ -104,17 +104,45 @@ def series(z: Real) -> Real:
     return (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) * 2 / z
 
 
+def mean_slope(u: Real) -> Real:
+    """log1p(x)/x at x = u + 3/8."""
+    x = u + mp.mpf(3) / 8
+    return mp.log1p(x) / x if x else mp.mpf(1)
+
+
 def scaled_tail(t: Real) -> Real:
     """exp(y*y)*erfc(y) at y = 1 + t."""
-    return mp.exp((1 + t) ** 2) * mp.erfc(1 + t)
+    return complement_over_exponential(1 + t)
 
 
-def scaled_complement(center: Real, scaled: int) -> Function:
-    """exp(y*y)*erfc(y), times 1 + 2*y if ``scaled``, in v = (y - center)/(y + center)."""
+def complement_over_exponential(y: Real) -> Real:
+    """exp(y*y)*erfc(y)."""
+    return mp.exp(y * y) * mp.erfc(y)
+
+
+def gate_over_exponential(x: Real) -> Real:
+    """2*x*Phi(-x)*exp(x*x/2), the normal distribution's tail times x, for gelu."""
+    return x * complement_over_exponential(x / mp.sqrt(2))
+
+
+def cells_in_the_square(factor: str, offset: str, limit: str) -> tuple[str, ...]:
+    """Edges of eight cells of x, between which x*x*factor + offset doubles."""
+    inner = [mp.sqrt((2**i - mp.mpf(offset)) / mp.mpf(factor)) for i in range(1, 8)]
+    return ("0", *(mp.nstr(x, 8) for x in inner), limit)
+
+
+def cells_of_two_a_binade(factor: str, offset: str, limit: str) -> tuple[str, ...]:
+    """Edges of eight cells of x, between which x*factor + offset passes 1.5, 2, 3, 4, 6, 8 and 12."""
+    inner = [(mp.mpf(passed) - mp.mpf(offset)) / mp.mpf(factor) for passed in ("1.5", 2, 3, 4, 6, 8, 12)]
+    return ("0", *(mp.nstr(x, 8) for x in inner), limit)
+
+
+def scaled_complement(center: Real) -> Function:
+    """exp(y*y)*erfc(y)*(1 + 2*y) in v = (y - center)/(y + center)."""
 
     def function(v: Real) -> Real:
         y = center * (1 + v) / (1 - v)
-        return mp.exp(y * y) * mp.erfc(y) * (1 + 2 * y * scaled) if scaled else mp.exp(y * y) * mp.erfc(y)
+        return complement_over_exponential(y) * (1 + 2 * y)
 
     return function
 
@@ -128,6 +156,14 @@ def exponential_fits() -> list[Fit]:
             Fit(f"EXP_{suffix}", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
                 ("-" + half, half), degree, bits)
         )  # fmt: skip
+    rows.append(
+        Fit("EXP_QUARTER_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
+            ("-0.0870", "0.0870"), 2, 24)
+    )  # fmt: skip
+    rows.append(
+        Fit("EXP2_QUARTER_F32", "(2**(r/4) - 1)/r", lambda r: base2(r / 4) / 4, lambda r: r / mp.mpf(2) ** (r / 4),
+            "r/2**(r/4)", ("-0.5002", "0.5002"), 3, 24)
+    )  # fmt: skip
     for suffix, degree, bits in (("F32", 4, 24), ("F64", 9, 53)):
         rows.append(
             Fit(f"EXPM1_{suffix}", "(exp(r) - 1 - r - r*r/2)/r**3", cubic_tail, lambda r: r**3 / mp.expm1(r),
@@ -158,6 +194,9 @@ def logarithm_fits() -> list[Fit]:
             lambda f: f**3 / mp.log1p(f), "f**3/log(1 + f)", ("-0.2930", "0.4145"), 7, 24)
     )  # fmt: skip
     rows.append(Fit("LOG_F64", "(2*atanh(s) - 2*s)/s**3 in z = s*s", series, lambda z: z, "z", (0, "0.02950"), 6, 53))
+    rows.append(Fit("LOG1P_F32", "log1p(x)/x - 15/16 in u = x - 3/8", lambda u: mean_slope(u) - mp.mpf(15) / 16,
+                    lambda u: 1 / mean_slope(u), "x/log1p(x)", ("-0.375", "0.625"), 10, 24,
+                    singular_at_zero=False))  # fmt: skip
     rows.append(Fit("LOG1P_WIDE", "log1p(x)/x", lambda x: mp.log1p(x) / x, lambda x: x / mp.log1p(x), "x/log1p(x)",
                     (0, 1), 12, 53))  # fmt: skip
     fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
@@ -199,17 +238,13 @@ def error_function_fits() -> list[Fit]:
     near = in_square(lambda x: mp.erf(x) / x - 1)
     weight = in_square(lambda x: x / mp.erf(x))
     rows = [Fit("ERF_F64", "erf(x)/x - 1 in u = x*x", near, weight, "x/erf(x)", (0, "1.0"), 15, 53)]
-    for suffix, start, scaled, center, high, degree in (
-        ("WIDE", 0, 0, 3, "10.35", 11),
-        ("F64", "0.25", 1, ERFC_CENTER, "27.3", 22),
-    ):
-        mapped = [(mp.mpf(y) - mp.mpf(center)) / (mp.mpf(y) + mp.mpf(center)) for y in (start, high)]
-        function = scaled_complement(mp.mpf(center), scaled)
-        rows.append(
-            Fit(f"ERFC_{suffix}", f"exp(y*y)*erfc(y){'*(1 + 2*y)' * scaled} in v = (y - {center})/(y + {center})",
-                function, lambda v, g=function: 1 / g(v), "1/function", (mapped[0], mapped[1]), degree, 53,
-                singular_at_zero=False)
-        )  # fmt: skip
+    mapped = [(mp.mpf(y) - mp.mpf(ERFC_CENTER)) / (mp.mpf(y) + mp.mpf(ERFC_CENTER)) for y in ("0.25", "27.3")]
+    function = scaled_complement(mp.mpf(ERFC_CENTER))
+    written = f"exp(y*y)*erfc(y)*(1 + 2*y) in v = (y - {ERFC_CENTER})/(y + {ERFC_CENTER})"
+    rows.append(
+        Fit("ERFC_F64", written, function, lambda v: 1 / function(v), "1/function", (mapped[0], mapped[1]), 22, 53,
+            singular_at_zero=False)
+    )  # fmt: skip
     rows.append(
         Fit("ERF_TAIL_F64", "exp(y*y)*erfc(y) in t = y - 1", scaled_tail, lambda t: mp.exp(-((1 + t) ** 2)),
             "exp(-y*y)", ("-1e-9", "5"), 21, 53, singular_at_zero=False)
@@ -249,7 +284,8 @@ def trigonometric_fits() -> list[Fit]:
 
 
 def piecewise_fits() -> list[Pieces]:
-    """tanh on cells that double, erf on cells of equal width after the first; edges follow from their indices.
+    """tanh on cells that double, erf on cells of equal width after the first, what remains of erfc and gelu without
+    their exponential on cells of the square that double; edges follow from their indices.
 
     atan(z) and pi/2 - atan(z) = atan(1/z) share cells, and are one table.
     """
@@ -263,6 +299,12 @@ def piecewise_fits() -> list[Pieces]:
                ("0", "0.45", "0.9", "1.5", "2.5", "3.6", "5.66", "8.318"), 6, 24),
         Pieces("ERF_F32", "f(t) = erf(t)", mp.erf, ("0", "0.6797", "1.7672", "2.8547", "3.9401"),
                ("0", "1.2235", "2.311", "3.397"), 7, 24),
+        Pieces("ERFC_F32", "f(y) = exp(y*y)*erfc(y)", complement_over_exponential,
+               cells_in_the_square("2.49", "1.5", "10.1"),
+               ("0.12", "0.7", "1.28", "1.98", "2.93", "4.15", "5.85", "8.15"), 6, 24),
+        Pieces("GELU_F32", "f(x) = 2*x*Phi(-x)*exp(x*x/2)", gate_over_exponential,
+               cells_of_two_a_binade("1.02", "1.2", "14.5"),
+               ("0", "0.46", "1.24", "2.2", "4.05", "6.1", "9.9", "13.75"), 7, 24),
     ]  # fmt: skip
 
 
@@ -290,7 +332,19 @@ CONSTANTS = [
     # A count of quarter turns times the second part must be exact.
     Constant("PI_HALF_THREE_F32", "pi/2", lambda: mp.pi / 2, (24, 11, 24)),
     Constant("PI_HALF_THREE_F64", "pi/2", lambda: mp.pi / 2, (53, 53, 53)),
+    # A product with a square has to fit in beside the linear factor, hence its few bits.
+    Constant("GELU_LINEAR_F32", "8*sqrt(2/pi)*log2(e)", lambda: 8 * mp.sqrt(2 / mp.pi) / mp.log(2), (16, 24)),
+    Constant(
+        "GELU_CUBIC_F32",
+        "8*sqrt(2/pi)*log2(e)*0.044715",
+        lambda: 8 * mp.sqrt(2 / mp.pi) / mp.log(2) * mp.mpf("0.044715"),
+        (24, 24),
+    ),
     Constant("GELU_LINEAR_F64", "2*sqrt(2/pi)", lambda: 2 * mp.sqrt(2 / mp.pi), (53, 53)),
     Constant("GELU_CUBIC_F64", "2*sqrt(2/pi)*0.044715", lambda: 2 * mp.sqrt(2 / mp.pi) * mp.mpf("0.044715"), (53, 53)),
+    *(
+        Constant(f"TWO_TO_{k}_QUARTERS_F32", f"2**({k}/4)", lambda k=k: mp.mpf(2) ** (mp.mpf(k) / 4), (20, 24))
+        for k in range(1, 4)
+    ),
     Constant("LN2_HALF_F32", "log(2)/2", lambda: mp.log(2) / 2, (24,)),
 ]

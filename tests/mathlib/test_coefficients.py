@@ -65,6 +65,14 @@ def test_pieces_are_close_to_their_function_and_meet_at_their_edges(spec: Pieces
             assert abs(value / spec.function(x) - 1) < mp.mpf(2) ** -26
 
 
+@pytest.mark.parametrize("spec", [s for s in PIECES if mp.mpf(s.nodes[0]) == 0], ids=lambda s: s.name)
+def test_the_distance_to_the_node_is_below_the_head_but_in_the_first_cell(spec: Pieces) -> None:
+    nodes, heads = getattr(coefficients, f"{spec.name}_NODES"), getattr(coefficients, f"{spec.name}_HEADS")
+    assert nodes[0] == heads[0] == 0.0
+    for node, head, upper_edge in zip(nodes[1:], heads[1:], spec.edges[2:], strict=True):
+        assert (float(upper_edge) - node) * (1 + 1e-6) < head
+
+
 @pytest.mark.parametrize("spec", CONSTANTS, ids=lambda s: s.name)
 def test_split_constants_are_those_of_the_generator(spec: object) -> None:
     mp.mp.dps = DIGITS

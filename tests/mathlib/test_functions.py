@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases, samples
 from accuracy_judge import error_in_ulps, judge
+from coefficient_specifications import PIECES, Pieces
 
 from fuseline.codegen.llvm import target
 from fuseline.ir.interpret import interpret
@@ -110,6 +111,28 @@ def test_float32_errors_stay_within_one_ulp(op: str) -> None:
     verdict = judge(op, lambda *x: expanded_value(op, *x), inputs, compiled=False)
     assert verdict.samples == 4 * 4096
     assert verdict.special_failures == 0, verdict
+    assert verdict.largest_ulp <= 1.0, verdict
+
+
+@pytest.mark.parametrize(
+    ("op", "low", "high"),
+    [("gelu", -14.3, -13.2), ("gelu_tanh", -10.7, -10.15), ("erfc", 9.2, 10.05), ("softplus", -103.2, -87.4)],
+)
+def test_subnormal_float32_results_are_kept_in_the_tails(op: str, low: float, high: float) -> None:
+    x = np.linspace(low, high, 4096, dtype=np.float32)
+    results = expanded_value(op, x)
+    assert (np.abs(results) < np.finfo(np.float32).smallest_normal).all() and (results != 0).all()
+    verdict = judge(op, lambda *x: expanded_value(op, *x), [(x,)], compiled=False)
+    assert verdict.largest_ulp <= 1.0, verdict
+
+
+@pytest.mark.parametrize("spec", PIECES, ids=lambda s: s.name)
+def test_pieces_join_within_an_ulp(spec: Pieces) -> None:
+    edges = np.array([float(e) for e in spec.edges[1:-1]], np.float32)
+    near = (edges.view(np.int32)[:, None] + np.arange(-200, 200, dtype=np.int32)).ravel().view(np.float32)
+    op = spec.name.partition("_")[0].lower()
+    inputs = [(np.concatenate([near, -near]),)]
+    verdict = judge(op, lambda *x: expanded_value(op, *x), inputs, compiled=False)
     assert verdict.largest_ulp <= 1.0, verdict
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..ir.build import Expr, fma, where
-from ..ir.dtype import F32, F64
-from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
-from .exponential import LOG2_E, exp_in_two_parts, exp_wide
+from ..ir.dtype import F32
+from .exponential import LOG2_E, SINGLE_UNIT, exp_in_two_parts, exp_single, fourth_root_power
 from .formats import (
     DOUBLE,
     SINGLE,
@@ -15,12 +14,14 @@ from .formats import (
     fast_two_sum,
     format_of,
     polynomial,
+    polynomial_with_last_steps,
     power_of_two,
     round_to_integer,
     two_product,
+    two_sum,
+    with_sign_of,
 )
 from .logaddexp import add_log1p
-from .logarithm import add_log1p_wide
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -109,21 +110,32 @@ def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:
 def softplus(x: Expr) -> Expr:
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
     if x.dtype is F32:
-        y = at_least(x, -110.0)
-        e = exp_wide(-at_most(abs(y), 110.0).cast(F64))
-        return add_log1p_wide(at_least(y, 0.0).cast(F64), e).cast(F32)
+        return _softplus_single(x)
     e, e_rest = exp_in_two_parts(at_least(-abs(x), -750.0), x.like(0.0))
     return where(x > 40.0, x, add_log1p(at_least(x, 0.0), e, e_rest)[0])
 
 
+def _softplus_single(x: Expr) -> Expr:
+    """softplus in float32, in units of 2**-64 until the last step."""
+    # Beyond 110 the exponential rounds to zero; beyond 20 it is less than half an ulp of x.
+    y = at_most(abs(x), 110.0)
+    factor, slope = exp_single(-y)
+    e = fma(factor, slope, factor)
+    # log1p(e) is 3/4 or 15/16 of e, exact in its leading part, and a small rest.
+    near = y < 0.7
+    constant, *others = SINGLE.table("LOG1P")
+    constant_here = where(near, x.like(constant + 0.1875), x.like(constant))
+    rise = polynomial_with_last_steps(fma(e, SINGLE_UNIT, -0.375), [constant_here, *others])
+    most = factor * where(near, x.like(0.75), x.like(0.9375))
+    total, rest = two_sum(most, at_least(x, 0.0) * (1.0 / SINGLE_UNIT))
+    tail = fma(e, rise, fma(most, slope, rest))
+    return where(x > 20.0, x, (total + tail) * SINGLE_UNIT)
+
+
 def gelu_tanh(x: Expr) -> Expr:
     """x*sigmoid(2*sqrt(2/pi)*(x + 0.044715*x**3)), which equals the tanh form and keeps its left tail."""
-    factor = 2.0 * SQRT_2_OVER_PI
     if x.dtype is F32:
-        numerator = at_least(x, -12.0)
-        y = at_most(numerator, 12.0).cast(F64)
-        argument = y * fma(y * y, -factor * GELU_CUBIC, -factor)
-        return (numerator.cast(F64) / (1.0 + exp_wide(argument))).cast(F32)
+        return _gelu_tanh_single(x)
     numerator = at_least(x, -22.0)
     y = at_most(numerator, 22.0)
     # The exponential multiplies a relative error of its argument by up to 745: the argument is kept in two parts.
@@ -138,3 +150,27 @@ def gelu_tanh(x: Expr) -> Expr:
     rest = (product - (total - back)) + (linear - back) + (product_rest + linear_rest)
     argument, argument_rest = two_product(y, total)
     return where((x > 22.0) | (x == 0.0), x, _gate(argument, fma(y, rest, argument_rest), numerator))
+
+
+def _gelu_tanh_single(x: Expr) -> Expr:
+    """gelu_tanh in float32, the gate's argument in two parts."""
+    # Below -10.8 the result rounds to zero; above 5.5 the gate rounds to one.
+    y = at_most(at_least(x, -10.8), 5.5)
+    linear, linear_rest = SINGLE.table("GELU_LINEAR")
+    cubic, cubic_rest = SINGLE.table("GELU_CUBIC")
+    # The argument in quarters of log(2) is y*(ratio + ratio_rest). What ratio is rounded by is exact, because the
+    # linear factor has few bits.
+    square, square_rest = two_product(y, y)
+    ratio = fma(square, cubic, linear)
+    ratio_rest = fma(square_rest, cubic, fma(square, cubic_rest, linear_rest)) + fma(square, cubic, linear - ratio)
+    n, bits = round_to_integer(y * ratio, -1.0, SINGLE)
+    power, lack = fourth_root_power(bits, 1.0 / _SINGLE_UNIT, 0.25 / LOG2_E)
+    r = fma(-y, ratio, -n) + fma(-y, ratio_rest, lack)
+    slope = r * polynomial(r, SINGLE.table("EXP2_QUARTER"))
+    total, rest = two_sum(power, x.like(_SINGLE_UNIT))
+    denominator = fma(power, slope, total)
+    rest = fma(power, slope, total - denominator) + rest
+    inverse = 1.0 / denominator
+    quotient = y * inverse
+    error = fma(-rest, quotient, fma(-denominator, quotient, y))
+    return with_sign_of(where(x > 5.5, x, fma(error, inverse, quotient) * _SINGLE_UNIT), x)

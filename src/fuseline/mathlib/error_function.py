@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64
-from .exponential import exp_of_sum, exp_wide
-from .formats import DOUBLE, WIDE, at_least, at_most, fast_two_sum, polynomial, two_product, two_sum, with_sign_of
-from .pieces import odd_by_pieces
+from ..ir.dtype import F32, I32
+from .exponential import SINGLE_UNIT, exp_of_sum, exp_single
+from .formats import DOUBLE, SINGLE, at_least, at_most, fast_two_sum, polynomial, two_product, two_sum, with_sign_of
+from .pieces import odd_by_pieces, piece_in_two_parts
 
 
 def erf(x: Expr) -> Expr:
@@ -21,9 +21,7 @@ def erf(x: Expr) -> Expr:
 def erfc(x: Expr) -> Expr:
     """1 - erf(x), accurate in its tail."""
     if x.dtype is F32:
-        y = at_most(abs(x), 10.3).cast(F64)
-        tail = _tail_wide(y)
-        return where(x < 0.0, 2.0 - tail, tail).cast(F32)
+        return _erfc_single(x)
     a = abs(x)
     tail = _tail_double(at_most(a, 27.3), a.like(0.0), a.like(1.0))
     total, rest = fast_two_sum(x.like(1.0), -x)
@@ -34,10 +32,7 @@ def erfc(x: Expr) -> Expr:
 def gelu(x: Expr) -> Expr:
     """x*Phi(x), the erf form: Phi(x) is erfc(-x/sqrt(2))/2."""
     if x.dtype is F32:
-        clamped = at_least(x, -14.6)
-        y = at_most(abs(clamped), 14.6).cast(F64) * math.sqrt(0.5)
-        tail = 0.5 * _tail_wide(y)
-        return (clamped.cast(F64) * where(x < 0.0, tail, 1.0 - tail)).cast(F32)
+        return _gelu_single(x)
     high, low = DOUBLE.table("SQRT_HALF")
     clamped = at_least(x, -38.6)
     a = at_most(abs(clamped), 38.6)
@@ -63,10 +58,36 @@ _NEAR = 0.65
 _ERF_SLOPE = 2.0 / math.sqrt(math.pi)
 
 
-def _tail_wide(y: Expr) -> Expr:
-    """erfc(y) in float64 to float32 accuracy, for 0 <= y <= 10.35."""
-    scaled = polynomial((y - 3.0) / (y + 3.0), WIDE.table("ERFC"))
-    return scaled * exp_wide(-(y * y))
+def _erfc_single(x: Expr) -> Expr:
+    """erfc in float32: exp(-y*y) times a slow function by pieces, or 2 without it. Beyond 10.1 it rounds to zero."""
+    y = at_most(abs(x), 10.1)
+    square, square_rest = two_product(y, y)
+    factor, slope = exp_single(-square, -square_rest)
+    cell = fma(square, 2.49, 1.5).bitcast(I32) >> SINGLE.fraction_bits
+    top, top_rest = piece_in_two_parts(y, "ERFC", cell, first=7)
+    negative = x < 0.0
+    whole, factor = where(negative, 2.0 / SINGLE_UNIT, x.like(0.0)), where(negative, -factor, factor)
+    return _add_product(whole, factor, top, fma(slope, top, top_rest)) * SINGLE_UNIT
+
+
+def _gelu_single(x: Expr) -> Expr:
+    """gelu in float32: max(x, 0) - |x|*Phi(-|x|), and the latter exp(-x*x/2) times a slow function by pieces."""
+    # Below -14.5 the result rounds to zero; above 6 it rounds to x.
+    y = at_most(abs(x), 14.5)
+    square, square_rest = two_product(y * 0.5, y)
+    factor, slope = exp_single(-square, -square_rest)
+    cell = fma(y, 1.02, 1.2).bitcast(I32) >> 22
+    top, top_rest = piece_in_two_parts(y, "GELU", cell, first=6, starts_at_zero=True)
+    # The tables hold twice the function.
+    whole = at_least(x, 0.0) * (2.0 / SINGLE_UNIT)
+    value = _add_product(whole, -factor, top, fma(slope, top, top_rest)) * (0.5 * SINGLE_UNIT)
+    return with_sign_of(where(x > 6.0, x, value), x)
+
+
+def _add_product(whole: Expr, factor: Expr, top: Expr, rest: Expr) -> Expr:
+    """whole + factor*(top + rest) in float32, for a small rest, where a whole is not below twice the product."""
+    total = fma(factor, top, whole)
+    return total + fma(factor, rest, fma(factor, top, whole - total))
 
 
 def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..ir.build import Expr, fma, where
+from ..ir.dtype import F32, I32
 from .formats import (
     DOUBLE,
+    SINGLE,
     WIDE,
     Format,
     at_least,
@@ -20,6 +24,7 @@ from .formats import (
     power_of_two,
     round_to_integer,
 )
+from .pieces import pick
 
 LOG2_E = 1.4426950408889634
 
@@ -79,6 +84,34 @@ def scale_one_plus(r: Expr, slope: Expr, bits: Expr, f: Format) -> Expr:
     half = bits >> 1
     first, second = power_of_two(half, f), power_of_two(bits - half, f)
     return fma(r, slope * first, first) * second
+
+
+SINGLE_UNIT = 2.0**-64
+"""`exp_single` counts in this unit, so that no power of two of a float32 result leaves the normal range."""
+
+
+def exp_single(x: Expr, rest: Expr | None = None) -> tuple[Expr, Expr]:
+    """(factor, slope) with e**(x + rest) = factor*(1 + slope)*SINGLE_UNIT in float32, for |x| <= 110.
+
+    The factor is a power of the fourth root of two, in 20 bits; the slope, at most 0.1, makes up for that too. Together
+    they are off by about 2**-27.
+    """
+    n, bits = round_to_integer(x, 4.0 * LOG2_E, SINGLE)
+    factor, lack = fourth_root_power(bits, SINGLE_UNIT)
+    high, low = SINGLE.table("LN2")
+    r_low = fma(n, -0.25 * low, lack)
+    r = fma(n, -0.25 * high, x) + (r_low if rest is None else r_low + rest)
+    return factor, fma(r * r, polynomial(r, SINGLE.table("EXP_QUARTER")), r)
+
+
+def fourth_root_power(bits: Expr, unit: float, logarithm_unit: float = 1.0) -> tuple[Expr, Expr]:
+    """2**(n/4)/unit in 20 bits, and the logarithm of what it lacks in the unit given; ``bits`` end in n's bits."""
+    parts = [(1.0, 0.0), *(SINGLE.table(f"TWO_TO_{k}_QUARTERS") for k in range(1, 4))]
+    # The table leaves out what the quarters in n's two lowest bits add to the fraction.
+    whole = np.array([high / unit for high, _ in parts], np.float32).view(np.int32)
+    table = (whole - (np.arange(4, dtype=np.int32) << 21)).view(np.float32)
+    power = (pick(bits, table.tolist()).bitcast(I32) + (bits << 21)).bitcast(F32)
+    return power, pick(bits, [low / high / logarithm_unit for high, low in parts])
 
 
 def exp_wide(x: Expr) -> Expr:

@@ -116,6 +116,12 @@ def polynomial(x: Expr, coefficients: Sequence[float | Expr], *, small: bool = T
     return _in_pieces(x, coefficients, cuts)
 
 
+def polynomial_with_last_steps(x: Expr, coefficients: Sequence[float | Expr]) -> Expr:
+    """The same, but the last two steps are Horner's: a small ``x`` then makes most of the rounding small."""
+    low, next_one, *others = coefficients
+    return fma(fma(_in_pieces(x, others, 1), x, next_one), x, low)
+
+
 def _in_pieces(x: Expr, coefficients: Sequence[float | Expr], cuts: int) -> Expr:
     """Horner's scheme on pieces of 2**cuts terms."""
     terms: list[Expr | float] = list(coefficients)

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.build import Expr, fma, where
 from ..ir.dtype import F32, I32
 from . import coefficients
-from .formats import at_most, polynomial, with_sign_of
+from .formats import at_most, polynomial, polynomial_with_last_steps, with_sign_of
 
 
 def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float, place: int, first: int) -> Expr:
@@ -25,16 +25,34 @@ def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float,
     """
     y = at_most(abs(x), limit)
     cell = fma(y, scale, offset).bitcast(I32) >> place
-    return with_sign_of(by_pieces(y, cell, (name,), first), x)
+    head, t, terms = piece(y, (name,), cell, first, starts_at_zero=True)
+    return with_sign_of(fma(t, polynomial(t, terms), head), x)
 
 
-def by_pieces(y: Expr, cell: Expr, names: Sequence[str], first: int) -> Expr:
-    """The polynomial of each element's cell at ``y``; the cells of ``names`` follow each other."""
+def piece(
+    y: Expr, names: Sequence[str], cell: Expr, first: int, *, starts_at_zero: bool = False
+) -> tuple[Expr, Expr, list[Expr]]:
+    """(head, t, terms): at ``y`` in its ``cell`` the function is head + t*p(t).
+
+    The cells of the tables ``names`` follow each other.
+    """
     t = y - pick(cell, _joined(names, "NODES"), first)
-    terms = [pick(cell, row, first) for row in zip(*(_joined(names, "TERMS")), strict=True)]
-    # Heads are 0 in the first cell, where t + t*p keeps every bit of t; in the others they are larger than t.
-    heads = pick(cell, _joined(names, "HEADS"), first)
-    return fma(t, polynomial(t, terms), where(t > heads, t, heads))
+    terms = [pick(cell, row, first) for row in zip(*_joined(names, "TERMS"), strict=True)]
+    head = pick(cell, _joined(names, "HEADS"), first)
+    if starts_at_zero:
+        # Heads are 0 in the first cell, where t + t*p keeps every bit of t; in the others they are larger than t.
+        head = where(t > head, t, head)
+    return head, t, terms
+
+
+def piece_in_two_parts(
+    y: Expr, name: str, cell: Expr, first: int, *, starts_at_zero: bool = False
+) -> tuple[Expr, Expr]:
+    """The function's value and what it was rounded by."""
+    head, t, terms = piece(y, (name,), cell, first, starts_at_zero=starts_at_zero)
+    slope = polynomial_with_last_steps(t, terms)
+    value = fma(t, slope, head)
+    return value, fma(t, slope, head - value)
 
 
 def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:

@@ -11,7 +11,7 @@ import math
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
 from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, two_sum, with_sign_of
-from .pieces import by_pieces
+from .pieces import piece
 from .reduction import Reduced, reduce_quarter_turns
 
 Pair = tuple[Expr, Expr]
@@ -139,7 +139,9 @@ def atan(x: Expr) -> Expr:
         z = where(turned, 1.0 / a, a)
         # The cells are those of z*3 + 1 below 4; the table goes on with those of the turned angle, pi/2 - atan(z).
         place = fma(z, 3.0 - 2.0**-22, 1.0) * where(turned, 4.0, x.like(1.0))
-        return with_sign_of(by_pieces(z, place.bitcast(I32) >> 22, ("ATAN", "ATAN_TURNED"), first=6), x)
+        cell = place.bitcast(I32) >> 22
+        head, t, terms = piece(z, ("ATAN", "ATAN_TURNED"), cell, first=6, starts_at_zero=True)
+        return with_sign_of(fma(t, polynomial(t, terms), head), x)
     total, rest = _arctangent(a, a.like(1.0), DOUBLE)
     return call("with_sign", total + rest, x)
 
