@@ -1,7 +1,7 @@
 """Measure accuracy in ulps and write `docs/accuracy.md`.
 
     python tools/accuracy.py --function exp --dtype f32                 # every float32, about a minute
-    python tools/accuracy.py --function pow --dtype f64 --samples 1e9
+    python tools/accuracy.py --function pow --dtype f64 --samples 1e9   # under two minutes; most take half a minute
     python tools/accuracy.py --all --record --limit 1.0                 # hours; refreshes docs/accuracy.md as it goes
     python tools/accuracy.py --callable mypackage:fast_exp --function exp --dtype f32
 
@@ -140,8 +140,11 @@ _INTRODUCTION = """# Accuracy
 
 Written by `tools/accuracy.py`; do not edit. Errors are in units in the last place (ulp) of the result's format against
 an independent reference: the C library in a wider format, and multiprecision where that cannot decide and at the
-largest error. "All" means every one of the 2³² float32 values; other counts are samples (bit patterns, moderate numbers
-of several scales, and directed hard cases). A special value is wrong where NaN, an infinity or the sign of zero differs
+largest error. For float64 the wider format has 128 bits: most values come from tables of polynomials through its
+values, which are compared with the 128-bit functions as the samples go by and are within 2⁻¹² ulp of them; close to a
+rounding boundary or to the largest error so far the 128-bit function itself is asked. "All" means every one of the 2³²
+float32 values; other counts are samples (bit patterns, moderate numbers, numbers of many scales, and directed hard
+cases). A special value is wrong where NaN, an infinity or the sign of zero differs
 from C99's Annex F. NumPy's and other packages' figures depend on their version and on this machine's instruction set.
 """
 _HEAD = (

@@ -121,14 +121,14 @@ def all_float32(chunk: int = 1 << 22) -> Iterator[tuple[Array, ...]]:
 
 def hard_cases(name: str, dtype: Any, rng: np.random.Generator, count: int) -> tuple[Array, ...]:
     """Neighbours of landmarks, multiples of pi/2, and for two arguments the curves where results cancel or overflow."""
-    size = np.dtype(dtype).itemsize * 8
+    size = np.dtype(dtype).itemsize
     signed = np.concatenate([_LANDMARKS, np.negative(_LANDMARKS)])
+    bits = _random_bits(rng, count)
+    steps, turns, chosen = bits & 0xFFF, bits >> 12 & 0xFFFFF, bits >> 32 & 0xFFFF
     with np.errstate(over="ignore"):
-        x = rng.choice(signed, count).astype(dtype)
-    steps = rng.integers(-2000, 2000, count)
-    near = (x.view(f"i{size // 8}") + steps.astype(f"i{size // 8}")).view(dtype)
-    turns = (rng.integers(1, 1 << 20, count) * (math.pi / 2)).astype(dtype)
-    x = np.where(rng.random(count) < 0.7, near, turns)
+        landmarks = signed.astype(dtype)
+    near = landmarks[chosen * len(signed) >> 16].view(f"i{size}") + (steps - 2048).astype(f"i{size}")
+    x = np.where(bits >> 48 & 0xFF < 0.7 * 256, near.view(dtype), ((turns + 1) * (math.pi / 2)).astype(dtype))
     if name not in TWO_ARGUMENTS:
         return (np.ascontiguousarray(x),)
     with np.errstate(all="ignore"):
@@ -155,22 +155,42 @@ def _second_operand(name: str, x: Array, rng: np.random.Generator, count: int) -
 
 
 def samples(name: str, dtype: Any, count: int, seed: int = 0, chunk: int = 1 << 20) -> Iterator[tuple[Array, ...]]:
-    """About ``count`` operands: bit patterns, moderate numbers of several scales, and hard cases, in equal shares."""
-    rng = np.random.default_rng(seed)
+    """About ``count`` operands: bit patterns, moderate numbers, many scales, and hard cases, in equal shares."""
+    rng = np.random.Generator(np.random.SFC64(seed))
     operands = 2 if name in TWO_ARGUMENTS else 1
-    size = np.dtype(dtype).itemsize
     for i in range(max(1, -(-count // chunk))):
         kind = i % 4
-        if kind == 0:
-            yield tuple(rng.integers(0, 256, chunk * size, dtype=np.uint8).view(dtype) for _ in range(operands))
-        elif kind == 1:
-            yield tuple(
-                (rng.standard_normal(chunk) * rng.choice([0.3, 2.0, 20.0, 300.0])).astype(dtype)
-                for _ in range(operands)
-            )
-        elif kind == 2:
-            yield tuple(
-                (np.exp(rng.normal(size=chunk) * 6) * rng.choice([-1, 1], chunk)).astype(dtype) for _ in range(operands)
-            )
-        else:
+        if kind == 3:
             yield hard_cases(name, dtype, rng, chunk)
+            continue
+        yield tuple((_bit_patterns, _moderate, _wide)[kind](dtype, rng, chunk) for _ in range(operands))
+
+
+def _random_bits(rng: np.random.Generator, count: int) -> Array:
+    """64 of them in each signed integer."""
+    return rng.bit_generator.random_raw(count).view(np.int64)
+
+
+def _bit_patterns(dtype: Any, rng: np.random.Generator, count: int) -> Array:
+    return _random_bits(rng, count).view(dtype)[:count]
+
+
+def _moderate(dtype: Any, rng: np.random.Generator, count: int) -> Array:
+    """Evenly between two numbers of opposite sign."""
+    bound = rng.choice([0.9, 6.0, 60.0, 900.0])
+    x = rng.random(count)
+    x -= 0.5
+    x *= 2.0 * bound
+    return x.astype(dtype, copy=False)
+
+
+def _wide(dtype: Any, rng: np.random.Generator, count: int) -> Array:
+    """Of either sign, with exponents evenly from -44 to 19."""
+    bits = _random_bits(rng, count)
+    exponents = bits >> 52
+    exponents &= 63
+    exponents += 1023 - 44
+    exponents <<= 52
+    bits &= ~(0x7FF << 52)
+    bits |= exponents
+    return bits.view(np.float64).astype(dtype, copy=False)

@@ -25,8 +25,8 @@ import mpmath as mp
 import numpy as np
 from accuracy_functions import FLOAT64, TWO_ARGUMENTS, Array, exact
 
-SOURCE = Path(__file__).with_name("accuracy_reference.c")
-UNDECIDED_LIMIT = 512
+SOURCE, TABLES = (Path(__file__).with_name(name) for name in ("accuracy_reference.c", "accuracy_tables.h"))
+UNDECIDED_LIMIT = 65536
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class _Statistics(ctypes.Structure):
         ("where", ctypes.c_double * 2),
         ("special_where", ctypes.c_double * 2),
         ("undecided", (ctypes.c_double * 2) * UNDECIDED_LIMIT),
+        ("undecided_times", ctypes.c_int64 * UNDECIDED_LIMIT),
+        ("table_deviation", ctypes.c_double),
     )
 
 
@@ -75,11 +77,16 @@ def judge(
             _judge_compiled(library, name, operands, results, statistics)
         else:
             _judge_plain(name, operands, results, statistics)
+    if library is not None:
+        library.forget_tables()
+    if not statistics.table_deviation <= _TABLE_ULP:
+        raise RuntimeError(f"the tables of {name} are off by {statistics.table_deviation} ulp")
     operand_count = 2 if name in TWO_ARGUMENTS else 1
     resolved = 0
-    for pair in statistics.undecided[: min(statistics.undecided_count, UNDECIDED_LIMIT)]:
-        operands = tuple(float(v) for v in pair[:operand_count])
-        resolved += _is_correct(name, function, operands, kind)
+    times = np.ctypeslib.as_array(statistics.undecided_times)
+    for i in np.flatnonzero(times).tolist():
+        operands = tuple(float(v) for v in statistics.undecided[i][:operand_count])
+        resolved += int(times[i]) * _is_correct(name, function, operands, kind)
     where = tuple(statistics.where[:operand_count])
     confirmed = _confirmed(name, function, where, kind) if statistics.largest > 0 else 0.0
     largest = _largest(confirmed, statistics.largest) if library is not None else confirmed
@@ -96,6 +103,8 @@ def judge(
     )
 
 
+_TABLE_ULP = 2.0**-12
+"""TABLE_ULP of accuracy_reference.c."""
 _REFERENCE_ULP = 0.02
 """By how much the compiled reference may be off at most, itself; NumPy's is off by more where it cancels."""
 
@@ -126,7 +135,7 @@ def _library() -> ctypes.CDLL | None:
     wide_long_double = np.finfo(np.longdouble).nmant >= 63
     if compiler is None or not wide_long_double:
         return None
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(SOURCE.read_bytes() + TABLES.read_bytes()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"fuseline-accuracy-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
@@ -139,7 +148,7 @@ def _library() -> ctypes.CDLL | None:
 
 def _compile(compiler: str, target: Path) -> None:
     """With the C library's vector functions if it has them, else without."""
-    base = [compiler, "-O3", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC", "-w"]
+    base = [compiler, "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
     lanes = (["-march=native", "-DWITH_LIBMVEC"], ["-Wl,--no-as-needed", "-lmvec"])
     attempts = [lanes, ([], [])] if platform.machine() == "x86_64" else [([], [])]
     temporary = target.with_suffix(f".{os.getpid()}")
@@ -191,6 +200,7 @@ def _judge_plain(name: str, operands: tuple[Array, ...], results: Array, statist
     for i in np.flatnonzero(tie):
         if statistics.undecided_count < UNDECIDED_LIMIT:
             _remember(statistics.undecided[statistics.undecided_count], operands, int(i))
+            statistics.undecided_times[statistics.undecided_count] = 1
         statistics.undecided_count += 1
     worst = int(np.argmax(errors))
     if errors[worst] > statistics.largest:

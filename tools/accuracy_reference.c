@@ -3,19 +3,38 @@
    Float32 results are compared with the float64 value of the C library; whole blocks use its four-lane functions
    (documented to 4 ulp of float64) where it has them, and every value that could decide anything, that is a special one,
    one close to a rounding boundary or a new largest error, is recomputed by the scalar function.
-   Float64 results are compared with the 80-bit function. What is close to a boundary is handed back, for multiprecision. */
+   Float64 results are compared with tables of the 128-bit function (accuracy_tables.h), and where those do not reach, with
+   the 80-bit function. What is close to a boundary or a new largest error is recomputed by the 128-bit function.
+   What is too close to a boundary even for that is handed back, for multiprecision. */
 #define _GNU_SOURCE
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BLOCK 1024
+#define UNDECIDED_LIMIT 65536
+#define CHECKED_BLOCKS 4 /* in one block of so many, one value of a table is compared */
+#define TABLE_ULP 0x1p-12 /* by how much a table may be off at most */
 #define SQRT_HALF 0.70710678118654752440084436210484903928L
 #define SQRT_HALF_REST 1.895032558893257079655062e-20L /* what 64 bits leave */
 #define SQRT_2_OVER_PI 0.79788456080286535587989211986876373695L
 #define SQRT_2_OVER_PI_REST 2.675588877860239146006582e-20L
 #define TWO_OVER_SQRT_PI 1.12837916709551257389615890312154517169L
+
+/* What decides where 80 bits cannot. */
+#if LDBL_MANT_DIG == 64 && defined __HAVE_FLOAT128 && __HAVE_FLOAT128
+typedef _Float128 widest;
+#define WIDEST(name) name##f128
+#define WIDEST_LITERAL(digits) digits##F128
+#define WIDEST_BITS 113
+#else
+typedef long double widest;
+#define WIDEST(name) name##l
+#define WIDEST_LITERAL(digits) digits##L
+#define WIDEST_BITS LDBL_MANT_DIG
+#endif
 
 typedef double v4 __attribute__((vector_size(32)));
 typedef int64_t m4 __attribute__((vector_size(32)));
@@ -24,7 +43,9 @@ typedef long double ld;
 typedef struct {
   int64_t count, correct, special_failures, undecided_count;
   double largest, sum, where[2], special_where[2];
-  double undecided[512][2];
+  double undecided[UNDECIDED_LIMIT][2]; /* at slots found by hashing */
+  int64_t undecided_times[UNDECIDED_LIMIT];
+  double table_deviation; /* of float64 values from the 128-bit function, in ulps, at the values that were tried */
 } Statistics;
 
 /* Composite functions, once for each precision. R is the type, F(name) the C library's function. */
@@ -37,25 +58,24 @@ typedef struct {
 #define LONG(name) name##l
 COMPOSITES(double, d_, DOUBLE)
 COMPOSITES(ld, l_, LONG)
+COMPOSITES(widest, w_, WIDEST)
 static double d_gelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * (double)SQRT_HALF); }
 static double d_gelu_tanh(double x) {
   return x == -INFINITY ? -0.0 : x * d_sigmoid(2 * (double)SQRT_2_OVER_PI * (x + 0.044715 * x * x * x));
 }
 
 /* Where the larger operand and the logarithm cancel, the exponentials are added first, in ever wider formats. */
-#if LDBL_MANT_DIG == 64 && defined __HAVE_FLOAT128 && __HAVE_FLOAT128
-typedef _Float128 widest;
-#define WIDEST(name) name##f128
-#else
-typedef long double widest;
-#define WIDEST(name) name##l
-#endif
 static ld l_logaddexp(ld a, ld b) {
   if (a != a || b != b) return a + b;
   if (isinf(a) || isinf(b)) return (a > b ? a : b) + 0.0; /* log(exp(-0) + 0) is +0 */
   ld high = a > b ? a : b, low = a > b ? b : a, term = log1pl(expl(low - high)), value = high + term;
   if (fabsl(value) >= 0.125L * term) return value;
   return (ld)WIDEST(log1p)(WIDEST(expm1)((widest)high) + WIDEST(exp)((widest)low));
+}
+static widest w_logaddexp(widest a, widest b) {
+  widest high = a > b ? a : b, low = a > b ? b : a, term = WIDEST(log1p)(WIDEST(exp)(low - high)), value = high + term;
+  if (WIDEST(fabs)(value) >= term / 8) return value;
+  return WIDEST(log1p)(WIDEST(expm1)(high) + WIDEST(exp)(low));
 }
 static double d_logaddexp(double a, double b) {
   if (a != a || b != b) return a + b;
@@ -86,24 +106,33 @@ static ld l_gelu_tanh(ld x) {
   return x * (s + s * l_sigmoid(-high) * low);
 }
 
+/* In 128 bits the rounding of an argument costs nothing that matters. */
+static widest w_gelu(widest x) { return x / 2 * WIDEST(erfc)(-x * WIDEST_LITERAL(0.70710678118654752440084436210484903928)); }
+static widest w_gelu_tanh(widest x) {
+  widest sum = x + (widest)44715 / 1000000 * x * x * x;
+  return x * w_sigmoid(2 * WIDEST_LITERAL(0.79788456080286535587989211986876373695) * sum);
+}
+
+#include "accuracy_tables.h"
+
 #define LIBRARY_UNARY(X) X(cbrt) X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin)  \
   X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(sqrt)
 #define OWN_UNARY(X) X(sigmoid) X(softplus) X(silu) X(gelu) X(gelu_tanh) X(rsqrt)
 #define LIBRARY_BINARY(X) X(pow) X(hypot) X(atan2)
 #define OWN_BINARY(X) X(logaddexp)
 
-typedef struct { const char *name; int arity; double (*d1)(double); ld (*l1)(ld); double (*d2)(double, double); ld (*l2)(ld, ld); } Row;
+typedef struct { const char *name; int arity; double (*d1)(double); ld (*l1)(ld); double (*d2)(double, double); ld (*l2)(ld, ld); widest (*w1)(widest); widest (*w2)(widest, widest); Knowledge (*t2)(double, double, double *, double *); } Row;
 static const Row ROWS[] = {
-#define X(n) {#n, 1, n, n##l, 0, 0},
+#define X(n) {#n, 1, n, n##l, 0, 0, WIDEST(n), 0, 0},
   LIBRARY_UNARY(X)
 #undef X
-#define X(n) {#n, 1, d_##n, l_##n, 0, 0},
+#define X(n) {#n, 1, d_##n, l_##n, 0, 0, w_##n, 0, 0},
   OWN_UNARY(X)
 #undef X
-#define X(n) {#n, 2, 0, 0, n, n##l},
+#define X(n) {#n, 2, 0, 0, n, n##l, 0, WIDEST(n), t_##n},
   LIBRARY_BINARY(X)
 #undef X
-#define X(n) {#n, 2, 0, 0, d_##n, l_##n},
+#define X(n) {#n, 2, 0, 0, d_##n, l_##n, 0, w_##n, t_##n},
   OWN_BINARY(X)
 #undef X
 };
@@ -187,6 +216,19 @@ static void special_failure(Statistics *s, double a, double b) {
   if (!s->special_failures++) { s->special_where[0] = a; s->special_where[1] = b; }
 }
 
+/* Notes operands that only multiprecision can decide, each once; 0 where there are more than it has time for. */
+static int note_undecided(double a, double b, Statistics *s) {
+  uint64_t slot = (bits_of(a) * 0x9e3779b97f4a7c15ull ^ bits_of(b) * 0xc2b2ae3d27d4eb4full) >> 48;
+  for (int i = 0; i < 64; i++, slot++) {
+    double *place = s->undecided[slot %= UNDECIDED_LIMIT];
+    if (!s->undecided_times[slot]) place[0] = a, place[1] = b;
+    if (bits_of(place[0]) != bits_of(a) || bits_of(place[1]) != bits_of(b)) continue;
+    s->undecided_count += !s->undecided_times[slot]++;
+    return 1;
+  }
+  return 0;
+}
+
 /* One value, with the scalar reference: specials, near ties, records. */
 static void decide(const Row *row, double a, double b, float y, Statistics *s) {
   double r = scalar(row, a, b);
@@ -207,10 +249,8 @@ static void decide(const Row *row, double a, double b, float y, Statistics *s) {
     own = 0;
   }
   double value = isinf(y) ? copysign(0x1p128, y) : y, error = fabs(value - r) * scale;
-  if (fabs(own - 0.5) < 0x1p-27) {
-    if (s->undecided_count < 512) { s->undecided[s->undecided_count][0] = a; s->undecided[s->undecided_count][1] = b; }
-    s->undecided_count++;
-  } else if ((float)r == y) s->correct++;
+  int undecided = fabs(own - 0.5) < 0x1p-27 && note_undecided(a, b, s);
+  if (!undecided && (float)r == y) s->correct++;
   s->sum += error;
   if (error > s->largest) { s->largest = error; s->where[0] = a; s->where[1] = b; }
 }
@@ -249,36 +289,96 @@ void judge_float32(const char *name, const float *a, const float *b, const float
   }
 }
 
+/* One value, with the 80-bit function: specials, and what no table knows. Near ties and at records the 128-bit one decides. */
+static void decide_double(const Row *row, double a, double b, double value, Statistics *s) {
+  ld r = row->arity == 1 ? row->l1(a) : row->l2(a, b);
+  double nearest = (double)r;
+  if (r != r || value != value) {
+    if ((r != r) != (value != value)) special_failure(s, a, b);
+    else s->correct++;
+    return;
+  }
+  if (isinf(nearest) || r == 0) {
+    if (value == nearest && !signbit(value) == !signbit(nearest)) { s->correct++; return; }
+    if (isinf(r) || r == 0) { special_failure(s, a, b); return; }
+  }
+  if (value == 0 && !signbit(value) != !signbit(nearest)) special_failure(s, a, b);
+  int e = ilogbl(r);
+  if (e < -1022) e = -1022;
+  if (e > 1023) e = 1023;
+  ld shown = isinf(value) ? copysignl(0x1p1024L, value) : value;
+  if (isinf(nearest)) r = copysignl(0x1p1024L, r);
+  double error = (double)fabsl(scalbnl(shown - r, 52 - e));
+  double own = (double)fabsl(scalbnl(isinf(nearest) ? 0 : nearest - r, 52 - e));
+  double near_tie = 0x1p-9;
+  if (WIDEST_BITS > 100 && isfinite(nearest) && (fabs(own - 0.5) < near_tie || error > s->largest - near_tie)) {
+    widest w = row->arity == 1 ? row->w1(a) : row->w2(a, b);
+    nearest = (double)w;
+    error = fabs((double)WIDEST(scalbn)(shown - w, 52 - e));
+    own = fabs((double)WIDEST(scalbn)(nearest - w, 52 - e));
+    near_tie = 0x1p-48;
+  }
+  int undecided = fabs(own - 0.5) < near_tie && note_undecided(a, b, s);
+  if (!undecided && nearest == value) s->correct++;
+  s->sum += error;
+  if (error > s->largest) { s->largest = error; s->where[0] = a; s->where[1] = b; }
+}
+
+/* What the tables know of a block of operands; the unknown is left at 1. */
+static void tabulated(const Row *row, const double *a, const double *b, double *r, double *rest, int64_t *known, int n) {
+  Table *table = row->arity == 1 && WIDEST_BITS > 100 ? table_of(row->w1, TABLE_ERROR) : 0;
+  if (table) {
+    table_values(table, a, r, rest, known, n);
+    return;
+  }
+  for (int i = 0; i < n; i++) {
+    known[i] = b && WIDEST_BITS > 100 ? row->t2(a[i], b[i], &r[i], &rest[i]) : UNKNOWN;
+    if (known[i] == UNKNOWN) r[i] = 1, rest[i] = 0;
+  }
+}
+
+/* 1 / ulp of float64 at r + rest, where |rest| is at most half of it; just below a power of two it is the lower binade's. */
+static inline double ulps_per_unit_double(double r, double rest) {
+  uint64_t bits = bits_of(r), opposite = (bits ^ bits_of(rest)) >> 63, below = opposite & (rest != 0) & ((bits << 12) == 0);
+  return double_of((52 + 1023 + 1023 + below - (bits >> 52 & 0x7ff)) << 52);
+}
+
+static void check_table(const Row *row, double a, double b, double r, double rest, Statistics *s) {
+  widest w = row->arity == 1 ? row->w1(a) : row->w2(a, b);
+  double deviation = fabs((double)((r - w) + rest)) * ulps_per_unit_double(r, rest);
+  if (!(deviation <= s->table_deviation)) s->table_deviation = deviation;
+}
+
 void judge_float64(const char *name, const double *a, const double *b, const double *y, int64_t count, Statistics *s) {
   const Row *row = row_of(name);
-  for (int64_t i = 0; i < count; i++) {
-    double other = b ? b[i] : 0;
-    ld r = row->arity == 1 ? row->l1(a[i]) : row->l2(a[i], other);
-    double value = y[i], nearest = (double)r;
-    s->count++;
-    if (r != r || value != value) {
-      if ((r != r) != (value != value)) special_failure(s, a[i], other);
-      else s->correct++;
-      continue;
+  double r[BLOCK], rest[BLOCK], errors[BLOCK];
+  int64_t known[BLOCK], hard[BLOCK];
+  for (int64_t start = 0; start < count; start += BLOCK) {
+    int n = count - start < BLOCK ? (int)(count - start) : BLOCK;
+    const double *pa = a + start, *pb = b ? b + start : 0, *py = y + start;
+    tabulated(row, pa, pb, r, rest, known, n);
+    int64_t block = start / BLOCK, tried = block % n;
+    if (block % CHECKED_BLOCKS == 0 && known[tried] == KNOWN)
+      check_table(row, pa[tried], pb ? pb[tried] : 0, r[tried], rest[tried], s);
+    double margin = s->largest - TABLE_ULP, sums[8] = {0};
+    int64_t correct = 0, hard_count = 0;
+    for (int i = 0; i < n; i++) {
+      double scale = ulps_per_unit_double(r[i], rest[i]);
+      double error = fabs((py[i] - r[i]) - rest[i]) * scale, own = fabs(rest[i]) * scale;
+      int64_t same = (bits_of(py[i]) == bits_of(r[i])) | ((r[i] != r[i]) & (py[i] != py[i]));
+      int64_t settled = (known[i] == SETTLED) & same;
+      int64_t decided = (known[i] == KNOWN) & (error < margin) & (own < 0.5 - TABLE_ULP) & (py[i] != 0);
+      hard[i] = 1 - (settled | decided);
+      hard_count += hard[i];
+      correct += (settled | decided) & same;
+      errors[i] = decided ? error : 0;
     }
-    if (isinf(nearest) || r == 0) {
-      if (value == nearest && !signbit(value) == !signbit(nearest)) { s->correct++; continue; }
-      if (isinf(r) || r == 0) { special_failure(s, a[i], other); continue; }
-    }
-    if (value == 0 && !signbit(value) != !signbit(nearest)) special_failure(s, a[i], other);
-    int e = ilogbl(r);
-    if (e < -1022) e = -1022;
-    if (e > 1023) e = 1023;
-    ld wide = isinf(value) ? copysignl(0x1p1024L, value) : value;
-    if (isinf(nearest)) r = copysignl(0x1p1024L, r);
-    double error = (double)fabsl(scalbnl(wide - r, 52 - e));
-    double own = (double)fabsl(scalbnl(isinf(nearest) ? 0 : nearest - r, 52 - e));
-    if (fabs(own - 0.5) < 0x1p-9) {
-      if (s->undecided_count < 512) { s->undecided[s->undecided_count][0] = a[i]; s->undecided[s->undecided_count][1] = other; }
-      else if (nearest == value) s->correct++; /* more than multiprecision has time for: the 80-bit value decides */
-      s->undecided_count++;
-    } else if (nearest == value) s->correct++;
-    s->sum += error;
-    if (error > s->largest) { s->largest = error; s->where[0] = a[i]; s->where[1] = other; }
+    for (int i = 0; i < n; i++) sums[i % 8] += errors[i];
+    s->count += n;
+    s->correct += correct;
+    for (int i = 0; i < 8; i++) s->sum += sums[i];
+    if (hard_count)
+      for (int i = 0; i < n; i++)
+        if (hard[i]) decide_double(row, pa[i], pb ? pb[i] : 0, py[i], s);
   }
 }

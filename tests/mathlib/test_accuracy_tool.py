@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import accuracy
+import accuracy_judge
+import mpmath as mp
 import numpy as np
 import pytest
-from accuracy_functions import MULTIPRECISION, ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases
+from accuracy_functions import MULTIPRECISION, ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases, samples
 from accuracy_judge import error_in_ulps, judge
 
 INPUTS = np.linspace(-3, 3, 200_001).astype(np.float32)
@@ -60,6 +63,66 @@ def test_a_float64_error_is_measured_in_float64_ulps() -> None:
     assert verdict.largest_ulp == error_in_ulps(
         "exp", verdict.where, float(np.nextafter(np.exp(verdict.where[0]), math.inf)), np.dtype(np.float64)
     )
+
+
+def test_a_planted_float64_error_of_1_01_ulp_is_detected() -> None:
+    x = np.linspace(-3, 3, 100_001)
+    exact_values = [exact("exp", (v,)) for v in x[::97].tolist()]
+    rounded = {v: float(e) for v, e in zip(x[::97].tolist(), exact_values, strict=True)}
+    kind = np.dtype(np.float64)
+    wrong = next(  # a neighbour of the nearest number that is off by 1.005 to 1.015 ulp
+        (v, y)
+        for v, nearest in rounded.items()
+        for y in (math.nextafter(nearest, math.inf), math.nextafter(nearest, 0.0))
+        if 1.005 < error_in_ulps("exp", (v,), y, kind) < 1.015
+    )
+    planted = {**rounded, wrong[0]: wrong[1]}
+    verdict = judge("exp", lambda a: np.array([planted[v] for v in a.tolist()]), [(np.array(list(planted)),)])
+    assert verdict.where == (wrong[0],)
+    assert 1.005 < verdict.largest_ulp < 1.015
+    assert verdict.correctly_rounded == pytest.approx(1 - 1 / len(planted), abs=1e-12)
+
+
+def nearest_float64(value: Any) -> float:
+    """Correctly rounded among subnormal numbers too, where mpmath rounds twice."""
+    if not mp.mpf(2) ** -1080 < abs(value) < mp.mpf(2) ** -1000:
+        return float(value)
+    return float(Fraction(int(mp.sign(value)) * int(value.man)) * Fraction(2) ** int(value.exp))
+
+
+@pytest.mark.parametrize("name", [*ONE_ARGUMENT, *TWO_ARGUMENTS])
+def test_the_float64_reference_agrees_with_multiprecision(name: str) -> None:
+    """Correctly rounded results are all found correct, ties included, and one wrong neighbour is found and measured."""
+    rounded = {}
+    for operands in samples(name, np.float64, 4 * 30, seed=9, chunk=30):
+        for point in zip(*(a.tolist() for a in operands), strict=True):
+            try:
+                value = exact(name, point) if all(map(math.isfinite, point)) else mp.mpc(0, 1)
+            except (ValueError, ZeroDivisionError):  # a pole
+                continue
+            if not isinstance(value, mp.mpc):
+                rounded[point] = nearest_float64(value)
+    inputs = tuple(np.array(a) for a in zip(*rounded, strict=True))
+
+    def answer(*operands: Any) -> Any:
+        return np.array([rounded[p] for p in zip(*(a.tolist() for a in operands), strict=True)])
+
+    verdict = judge(name, answer, [inputs])
+    assert verdict.samples == len(rounded) > 30
+    assert verdict.largest_ulp <= 0.5 and verdict.correctly_rounded == 1.0 and verdict.special_failures == 0, verdict
+    point = next(p for p, y in rounded.items() if 1e-300 < abs(y) < 1e300)
+    rounded[point] = math.nextafter(rounded[point], 0.0)
+    verdict = judge(name, answer, [inputs])
+    assert verdict.where == point
+    assert verdict.largest_ulp == error_in_ulps(name, point, rounded[point], np.dtype(np.float64))
+    assert verdict.correctly_rounded < 1.0
+
+
+@pytest.mark.skipif(accuracy_judge._library() is None, reason="needs a C compiler")
+def test_tables_that_are_off_stop_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy_judge, "_TABLE_ULP", 1e-9)
+    with pytest.raises(RuntimeError, match="tables of exp are off by"):
+        judge("exp", np.exp, [(np.linspace(0.1, 3, 1 << 16),)])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
