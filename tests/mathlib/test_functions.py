@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases, samples
@@ -144,6 +145,25 @@ def test_float64_logaddexp_keeps_22_bits_more_than_its_operands_where_they_cance
         value = float(exact("logaddexp", (x, y)))
         allowed = abs(value) * np.finfo(np.float64).eps + 2.0**-75 * min(abs(x), abs(y))
         assert abs(got - value) <= allowed, (x, y, got, value)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (-53.216733125886556, -4.4319920570059074e-24),  # exp(x) is tiny, and so is what is left of it
+        (-142.01118477194476, -3.055084015886301e-63),
+        (-738.1959567702032, -2.544e-321),  # both operands of the last addition are subnormal
+        (-737.1005342259735, -7.61e-321),
+        (-720.0, -1.9934e-313),
+        (-744.4400719213812, -5e-324),
+        (-744.0, -5e-324),
+    ],
+)
+def test_float64_logaddexp_of_numbers_that_almost_cancel_near_zero(x: float, y: float) -> None:
+    for a, b in ((x, y), (y, x)):
+        got = float(expanded_value("logaddexp", np.float64(a), np.float64(b))[0])
+        assert error_in_ulps("logaddexp", (a, b), got, np.dtype(np.float64)) <= 1.0, (a, b, got)
+        assert math.copysign(1, got) == math.copysign(1, float(mp.sign(exact("logaddexp", (a, b))))), (a, b, got)
 
 
 @pytest.mark.parametrize("op", sorted(FUNCTIONS))

@@ -26,6 +26,7 @@ from .formats import (
 from .logarithm import add_log1p_wide, log1p_finite, log1p_in_two_parts
 
 Pair = tuple[Expr, Expr]
+_LIFT = 256
 
 
 def logaddexp(a: Expr, b: Expr) -> Expr:
@@ -56,10 +57,11 @@ def _sum_double(high: Expr, low: Expr, distance: Expr) -> Pair:
 def add_log1p(a: Expr, x: Expr, x_rest: Expr) -> Pair:
     """a + log1p(x + x_rest) for float64 a and 0 <= x <= 1, rounded about once unless they cancel; and the logarithm."""
     term, tail = log1p_in_two_parts(x, x_rest)
-    total, rest = two_sum(a, term)
     # The reduced argument of a subnormal would be rounded.
     tiny = x < 2.0**-60
-    return where(tiny, a + x, total + (rest + tail)), where(tiny, x, term)
+    term, tail = where(tiny, x, term), where(tiny, x_rest, tail)
+    total, rest = two_sum(a, term)
+    return total + (rest + tail), term
 
 
 # ── near zero ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -67,19 +69,22 @@ def add_log1p(a: Expr, x: Expr, x_rest: Expr) -> Pair:
 
 def _near_zero(high: Expr, low: Expr) -> Expr:
     """log1p of exp(low) + (exp(high) - 1), for operands that cancel: -0.7 < high < 0."""
-    u, scale = _expm1_reduced(high)
+    u, scale = _expm1_reduced(high, lift=0)
     above = _add((scale - 1.0, scale * 0.0), (u[0] * scale, u[1] * scale))
-    v, scale = _expm1_reduced(at_least(low, -700.0))
+    # Both terms may be subnormal: they are added 2**_LIFT times as large.
+    v, scale = _expm1_reduced(at_least(low, -750.0), lift=_LIFT)
     one, one_rest = fast_two_sum(v[0].like(1.0), v[0])
     below = fast_two_sum(one, one_rest + v[1])
-    total, rest = _add(above, (below[0] * scale, below[1] * scale))
-    return log1p_finite(total, DOUBLE, rest)
+    total, rest = _add((above[0] * 2.0**_LIFT, above[1] * 2.0**_LIFT), (below[0] * scale, below[1] * scale))
+    small = abs(total) < 2.0 ** (_LIFT - 60)
+    total, rest = total * 2.0**-_LIFT, rest * 2.0**-_LIFT
+    return where(small, total, log1p_finite(total, DOUBLE, rest))
 
 
-def _expm1_reduced(x: Expr) -> tuple[Pair, Expr]:
-    """(u, s) with exp(x) = (1 + u)*s, s a power of two and u in two parts, to about 100 bits."""
+def _expm1_reduced(x: Expr, lift: int) -> tuple[Pair, Expr]:
+    """(u, s) with 2**lift * exp(x) = (1 + u)*s, s a power of two and u in two parts, to about 100 bits."""
     f = DOUBLE
-    n, bits = round_to_integer(x, LOG2_E, f, low_bits=f.bias)
+    n, bits = round_to_integer(x, LOG2_E, f, low_bits=f.bias + lift)
     high, low = f.table("LN2")
     r = fast_two_sum(fma(n, -high, x), n * -low)
     # The series; from the eighth term on, one part is enough.
