@@ -346,5 +346,4 @@ CONSTANTS = [
         Constant(f"TWO_TO_{k}_QUARTERS_F32", f"2**({k}/4)", lambda k=k: mp.mpf(2) ** (mp.mpf(k) / 4), (20, 24))
         for k in range(1, 4)
     ),
-    Constant("LN2_HALF_F32", "log(2)/2", lambda: mp.log(2) / 2, (24,)),
 ]

@@ -139,9 +139,6 @@ TWO_TO_3_QUARTERS_F32 = (
     _h("-0x1.9a94b20000000p-22"),
 )
 
-# LN2_HALF_F32: log(2)/2; parts of 24 bits, remainder 9.52e-10
-LN2_HALF_F32 = (_h("0x1.62e4300000000p-2"),)
-
 # EXP_F32: (exp(r) - 1 - r)/r**2
 # interval [-0.3475, 0.3475], degree 4, 24-bit coefficients, weight r**2/exp(r),
 # largest weighted error 3.209e-9 = 2**-28.215 at -0.3475
