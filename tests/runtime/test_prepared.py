@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import sys
 import threading
 from random import Random
@@ -292,3 +293,20 @@ def test_scalars_of_numpy_in_repeated_calls_are_arrays_without_axes(dtype: str) 
             assert kernel(x, wide).dtype == np.float64 and same_bits(kernel(x, wide), x + wide)
     scalar = x.dtype.type(1)
     assert python_calls(lambda: kernel(x, scalar)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4", "u1", "?"])
+def test_arrays_that_came_through_pickle_are_like_any_other(dtype: str) -> None:
+    kernel, x = compile("where(x == y, x, y)"), (numbers(40, 30, seed=1) > 0).astype(dtype)
+    copies = [pickle.loads(pickle.dumps(a)) for a in (x, x[:, ::2], x[0], x[:3].copy())]  # noqa: S301 our own
+    swapped = np.ones((40, 30), ">f4")
+    assert all(c.dtype is not x.dtype for c in copies)
+    for copy in copies:
+        place = np.empty_like(copy)
+        for call in (lambda: kernel(copy, copy), lambda: kernel(copy, copy, out=place), lambda: kernel(x[0, :1], copy)):  # noqa: B023
+            for _ in range(REPEATS):
+                found = call()
+            assert python_calls(call) == 0
+            assert found.dtype == x.dtype and found.shape == copy.shape
+            assert kernel(swapped, swapped).dtype == np.float32
+        assert same_bits(copy, place) and same_bits(copy, kernel(copy, copy))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,27 @@ class _Array(ctypes.Structure):
     ]
 
 
+class _Descr(ctypes.Structure):
+    """PyArray_Descr after PyObject_HEAD, as far as it is read."""
+
+    _fields_ = [
+        ("typeobj", ctypes.c_void_p),
+        ("kind", ctypes.c_char),
+        ("type", ctypes.c_char),
+        ("byteorder", ctypes.c_char),
+        ("former_flags", ctypes.c_char),
+        ("type_num", ctypes.c_int),
+    ]
+
+
 @functools.cache
 def is_known() -> bool:
-    """Whether this NumPy's arrays have the layout that native code reads."""
+    """Whether this NumPy's arrays and dtypes have the layout that native code reads."""
+    swapped = "<" if sys.byteorder == "big" else ">"
+    for dtype in (np.dtype(np.float32), np.dtype(np.int8), np.dtype(f"{swapped}f8")):
+        descr = _Descr.from_address(id(dtype) + object.__basicsize__)
+        if (descr.byteorder.decode(), descr.type_num) != (dtype.byteorder, dtype.num):
+            return False
     for sample in (np.zeros((3, 5), np.float32), np.zeros(7, np.int8)[::2], np.zeros(())):
         head = _Array.from_address(id(sample) + object.__basicsize__)
         known = (head.data, head.nd, head.descr, head.flags)

@@ -43,6 +43,35 @@ define internal i1 @is_scalar(ptr %e, i64 %i, ptr %type) nounwind {
   ret i1 %same
 }
 
+; PyArray_Descr after PyObject_HEAD: typeobj, kind, type, byteorder, flags, type_num (numpy/ndarraytypes.h).
+%descr = type { ptr, i8, i8, i8, i8, i32 }
+
+; Whether %given is the dtype %wanted, or one that came another way, as through pickle: one of NumPy's own number types (they
+; have numbers below 24) in the machine's order of bytes ('=', or '|' where there is none).
+define internal i1 @same_dtype(ptr %given, ptr %wanted, i64 %head) nounwind {
+  %same = icmp eq ptr %given, %wanted
+  br i1 %same, label %yes, label %look
+yes:
+  ret i1 true
+look:
+  %g = getelementptr i8, ptr %given, i64 %head
+  %w = getelementptr i8, ptr %wanted, i64 %head
+  %order_at = getelementptr %descr, ptr %g, i64 0, i32 3
+  %order = load i8, ptr %order_at, align 1
+  %number_at = getelementptr %descr, ptr %g, i64 0, i32 5
+  %number = load i32, ptr %number_at, align 4
+  %wanted_number_at = getelementptr %descr, ptr %w, i64 0, i32 5
+  %wanted_number = load i32, ptr %wanted_number_at, align 4
+  %same_number = icmp eq i32 %number, %wanted_number
+  %is_own = icmp ult i32 %number, 24
+  %is_native = icmp eq i8 %order, 61
+  %has_none = icmp eq i8 %order, 124
+  %in_order = or i1 %is_native, %has_none
+  %known = and i1 %same_number, %is_own
+  %alike = and i1 %known, %in_order
+  ret i1 %alike
+}
+
 ; METH_FASTCALL | METH_KEYWORDS; %self is a tuple that begins with a capsule of the %caller.
 define ptr @fl_call(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
 entry:
@@ -140,7 +169,7 @@ dtype:
   %descr = load ptr, ptr %descr_at, align 8
   %expected_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %i
   %expected = load ptr, ptr %expected_at, align 8
-  %same_dtype = icmp eq ptr %descr, %expected
+  %same_dtype = call i1 @same_dtype(ptr %descr, ptr %expected, i64 %head)
   br i1 %same_dtype, label %shape, label %mismatch
 mismatch:
   %next_entry_at = getelementptr %entry, ptr %e, i64 0, i32 10
@@ -253,7 +282,7 @@ given_look:
   %target_descr = load ptr, ptr %target_descr_at, align 8
   %wanted_descr_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %count
   %wanted_descr = load ptr, ptr %wanted_descr_at, align 8
-  %target_dtype = icmp eq ptr %target_descr, %wanted_descr
+  %target_dtype = call i1 @same_dtype(ptr %target_descr, ptr %wanted_descr, i64 %head)
   %target_nd_at = getelementptr %array, ptr %target_array, i64 0, i32 1
   %target_nd = load i32, ptr %target_nd_at, align 4
   %target_rank = icmp eq i32 %target_nd, %nd0

@@ -278,7 +278,7 @@ dtype:
   %descr = load ptr, ptr %descr_at, align 8
   %wanted_at = getelementptr %entry, ptr %e, i64 0, i32 11, i64 %o
   %wanted = load ptr, ptr %wanted_at, align 8
-  %same_dtype = icmp eq ptr %descr, %wanted
+  %same_dtype = call i1 @same_dtype(ptr %descr, ptr %wanted, i64 %head)
   %flags_at = getelementptr %array, ptr %a, i64 0, i32 6
   %flags = load i32, ptr %flags_at, align 4
   %writable_bit = and i32 %flags, 1024
