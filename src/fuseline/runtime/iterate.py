@@ -37,8 +37,8 @@ _SEGMENT_MULTIPLE = 1 << 10
 _SHORT_ROW = 512
 _MOST_OPERANDS_OF_ROWS = 24
 
-_JOB_FIELDS = 20
-(_NEXT_JOB, _NEXT_CHUNK, _CHUNKS, _ACTIVE, _MAY_JOIN, _KERNEL, _FLAGS, _LENGTH, _SEGMENT, _SEGMENTS) = range(10)
+_JOB_FIELDS = 22
+(_NEXT_JOB, _HANDED_OUT, _CHUNKS, _ACTIVE, _MAY_JOIN, _KERNEL, _FLAGS, _LENGTH, _SEGMENT, _SEGMENTS) = range(10)
 (_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, _OPERANDS, _STRIDES, _OUTER_STRIDES) = range(10, 18)
 _ROW, _ROW_STRIDES = 18, 19
 _Job = ctypes.c_int64 * _JOB_FIELDS
@@ -150,7 +150,7 @@ def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Se
     launch = _launch_of(loop, shape, inputs, outputs)
     in_place = any(_is_same_memory(o, a) for o in outputs for a in inputs)
     _start(
-        loop, launch, [data_address(a) for a in (*inputs, *outputs)], _flags(in_place, _exceeds_caches(launch, outputs))
+        loop, launch, [data_address(a) for a in (*inputs, *outputs)], _flags(in_place, _stores_past_caches(launch, outputs))
     )
 
 
@@ -166,7 +166,7 @@ def _pace(loop: Loop) -> int:
     return 1 << max(int(1e6 / loop.item_ns).bit_length() - 1, 0)
 
 
-def _exceeds_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
+def _stores_past_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
     return sum(o.itemsize for o in outputs) * launch.items >= host.last_level_cache_bytes()
 
 
@@ -181,19 +181,19 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> C
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = _Job.from_buffer_copy(launch.job)
     job[_KERNEL], job[_OPERANDS] = loop.record_address, ctypes.addressof(addresses)
-    job[_FLAGS] = _flags(False, _exceeds_caches(launch, outputs))
+    job[_FLAGS] = _flags(False, _stores_past_caches(launch, outputs))
 
     def again(_kept: object = (loop, operands, addresses)) -> None:
-        job[_NEXT_CHUNK] = 0
+        job[_HANDED_OUT] = 0
         _dispatch(launch, job)
 
     return again
 
 
-def _flags(in_place: bool, exceeds_caches: bool) -> int:
+def _flags(in_place: bool, stores_past_caches: bool) -> int:
     if in_place:
         return 0
-    return APART | STREAMING if exceeds_caches else APART
+    return APART | STREAMING if stores_past_caches else APART
 
 
 def _start(loop: Loop, launch: _Launch, starts: list[int], flags: int) -> None:
@@ -217,7 +217,7 @@ class Prepared:
     axes: tuple[int, ...] | None
     output_strides: tuple[nest.Strides, ...]
     launch: _Launch
-    exceeds_caches: bool
+    stores_past_caches: bool
     shapes: tuple[nest.Shape, ...]
     """Of all operands, inputs first; so are ``strides``."""
     strides: tuple[nest.Strides, ...]
@@ -232,7 +232,7 @@ class Prepared:
     @property
     def flags(self) -> int:
         """Of the run where outputs and inputs are apart."""
-        return _flags(False, self.exceeds_caches)
+        return _flags(False, self.stores_past_caches)
 
     @property
     def is_one_dispatch(self) -> bool:
@@ -258,7 +258,7 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
         result_axes(shape, inputs),
         tuple([r.strides for r in results]),
         launch,
-        _exceeds_caches(launch, results),
+        _stores_past_caches(launch, results),
         tuple([a.shape for a in operands]),
         tuple([a.strides for a in operands]),
     )
@@ -295,7 +295,7 @@ def run_prepared(prepared: Prepared, inputs: Sequence[Array], outputs: Sequence[
         results = list(outputs)
     starts = [data_address(a) for a in inputs]
     starts += [data_address(o) for o in results]
-    _start(p.loop, p.launch, starts, _flags(in_place, p.exceeds_caches))
+    _start(p.loop, p.launch, starts, _flags(in_place, p.stores_past_caches))
     return results
 
 
@@ -392,7 +392,7 @@ def _dispatch(launch: _Launch, job: ctypes.Array[ctypes.c_int64]) -> None:
         return
     for first in range(0, launch.tiles, launch.tiles_a_dispatch):
         end = min(first + launch.tiles_a_dispatch, launch.tiles)
-        job[_NEXT_CHUNK] = 0
+        job[_HANDED_OUT] = 0
         job[_FIRST_TILE], job[_END_TILE], job[_CHUNKS] = first, end, -(-(end - first) // launch.grain)
         _run_tiles(launch.helpers, job)
 

@@ -126,13 +126,13 @@ _PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
 
 
 class Pool:
-    """Native worker threads around the memory that `%pool` in native/run.ll describes. Lives as long as its process."""
+    """Native worker threads around the memory that `%pool` in native/pool.ll describes. Lives as long as its process."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.worker_count = 0
         self._lock = Lock()
-        count = _PLACING + len(_PLACING_CALLS)
+        count = _PLACING + len(_PLACING_CALLS) + 1  # the last counts threads that have taken a number
         self._memory = ctypes.create_string_buffer(3 * 128 + count * 8 + 64)
         immortal(self._memory)  # workers look at it until the process is gone
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
@@ -145,7 +145,7 @@ class Pool:
         self._numbers[_PROCESSOR] = -1
         calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]
         if len(calls) == len(_PLACING_CALLS):
-            self._numbers[_PLACING:] = [call.value or 0 for call in calls]
+            self._numbers[_PLACING:-1] = [call.value or 0 for call in calls]
 
     def ensure(self, workers: int) -> int:
         """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""

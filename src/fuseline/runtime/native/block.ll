@@ -4,7 +4,7 @@
 ; kernel's lanes; operand i is contiguous there and moves by increments[i] bytes a vector (0: the same vector each time).
 ; flags bit 0: outputs are 64-byte aligned and are stored past the caches. A body reads a vector of every input before it
 ; writes any output, so an output may be the very memory of an input. Bit 1, which bodies do not see, says that no output
-; is: then a vector may be computed again, so that what is left of one at either end needs no padding.
+; is, as in all calls with bit 0: then a vector may be computed again, so that what is left of one needs no padding.
 ;
 ; %kernel: body, lanes, inputs, operands (inputs and outputs), compiler and its argument (two Python objects), then an item
 ; size in bytes for each operand. `body` is null until the compiler has been called.
@@ -73,42 +73,6 @@ done:
   ret void
 }
 
-; How many items until every output stands on a 64-byte border; -1 where they never do together.
-define internal i64 @items_to_border(ptr %k, ptr %at) nounwind {
-entry:
-  %nin_at = getelementptr %kernel, ptr %k, i64 0, i32 2
-  %nin = load i64, ptr %nin_at, align 8
-  %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
-  %nops = load i64, ptr %nops_at, align 8
-  br label %loop
-loop:
-  %o = phi i64 [ %nin, %entry ], [ %o_next, %next ]
-  %known = phi i64 [ -1, %entry ], [ %items, %next ]
-  %p_at = getelementptr ptr, ptr %at, i64 %o
-  %p = load ptr, ptr %p_at, align 8
-  %address = ptrtoint ptr %p to i64
-  %back = sub i64 0, %address
-  %bytes = and i64 %back, 63
-  %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %o
-  %item = load i64, ptr %item_at, align 8
-  %items = udiv i64 %bytes, %item
-  %rest = urem i64 %bytes, %item
-  %whole = icmp eq i64 %rest, 0
-  %first = icmp eq i64 %known, -1
-  %agrees = icmp eq i64 %known, %items
-  %first_or_agrees = or i1 %first, %agrees
-  %good = and i1 %whole, %first_or_agrees
-  br i1 %good, label %next, label %never
-next:
-  %o_next = add i64 %o, 1
-  %more = icmp slt i64 %o_next, %nops
-  br i1 %more, label %loop, label %done
-never:
-  ret i64 -1
-done:
-  ret i64 %items
-}
-
 ; Runs the body over contiguous (or repeated) operands at %at: whole vectors, then what is left. Moves %at.
 define internal void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %flags, ptr %scratch) nounwind {
 entry:
@@ -121,8 +85,7 @@ entry:
   %some = icmp ne i64 %vectors, 0
   br i1 %some, label %whole, label %tail
 whole:
-  %streams = and i64 %flags, 1
-  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 %streams)
+  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 0)
   br label %tail
 tail:
   %covered = mul i64 %vectors, %lanes
@@ -243,30 +206,13 @@ looked:
 straight:
   %streams = and i64 %flags, 1
   %streaming = icmp ne i64 %streams, 0
-  %apart_only = and i64 %flags, 2
-  br i1 %streaming, label %border, label %run
-border:
-  %head = call i64 @items_to_border(ptr %k, ptr %at)
-  %reachable = icmp ult i64 %head, %count
-  br i1 %reachable, label %stream, label %run
+  br i1 %streaming, label %stream, label %run
 stream:
-  %no_head = icmp eq i64 %head, 0
-  br i1 %no_head, label %run, label %run_head
-run_head:
-  %apart = icmp ne i64 %apart_only, 0
-  %has_vector = icmp uge i64 %count, %lanes
-  %covers = icmp ult i64 %head, %lanes
-  %first_vector0 = and i1 %apart, %has_vector
-  %first_vector = and i1 %first_vector0, %covers
-  %head_items = select i1 %first_vector, i64 %lanes, i64 %head
-  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %head_items, i64 %apart_only, ptr %padded)
-  call void @restart(ptr %k, ptr %args, ptr %at, ptr %incs, ptr %is_packed, i64 %head)
-  br label %run
+  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded)
+  br label %done
 run:
-  %done_items = phi i64 [ 0, %straight ], [ 0, %border ], [ 0, %stream ], [ %head, %run_head ]
-  %run_flags = phi i64 [ %apart_only, %straight ], [ %apart_only, %border ], [ %flags, %stream ], [ %flags, %run_head ]
-  %run_items = sub i64 %count, %done_items
-  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %run_items, i64 %run_flags, ptr %padded)
+  %run_flags = and i64 %flags, 2
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %run_flags, ptr %padded)
   br label %done
 blocks:
   %first = phi i64 [ 0, %looked ], [ %first_next, %block_end ]

@@ -1,11 +1,6 @@
-; What calls blocks: NumPy's ufunc machinery (fl_ufunc_loop) and fuseline's own iteration over a loop nest (fl_run), whose
-; tiles are shared out between the caller and the waiting threads of a pool (fl_worker).
+; What calls blocks: NumPy's ufunc machinery (fl_ufunc_loop) and fuseline's own iteration over a loop nest, whose tiles are
+; shared out between the caller and the waiting threads of a pool (pool.ll).
 
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-declare i32 @pthread_cond_signal(ptr)
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 
@@ -140,12 +135,12 @@ done:
 ; ------------------------------------------------------------------------------------------------------- the loop nest
 
 ; A call of a kernel over a loop nest. Its last dimension has `length` items and is cut into `segments` of `segment` items;
-; a tile is one segment inside all outer dimensions, counted in order. Tiles are handed out `grain` at a time, `chunks`
-; times. Where rows are short, `row` is their length, the last dimension counts rows, and a tile is several of them.
+; a tile is one segment inside all outer dimensions, counted in order. Tiles are handed out in `chunks` chunks of `grain`
+; tiles. Where rows are short, `row` is their length, the last dimension counts rows, and a tile is several of them.
 ; Strides are in bytes, outer ones as [outer dimension][operand].
 %job = type {
   ptr,  ; 0 next job of the pool's list
-  i64,  ; 1 next chunk to hand out (atomic)
+  i64,  ; 1 whether all chunks are handed out (atomic)
   i64,  ; 2 chunks
   i64,  ; 3 threads of the pool at work on it
   i64,  ; 4 threads of the pool that may still join
@@ -163,7 +158,9 @@ done:
   ptr,  ; 16 strides of the last dimension
   ptr,  ; 17 outer strides
   i64,  ; 18 row (0: the last dimension counts items)
-  ptr   ; 19 strides inside a row
+  ptr,  ; 19 strides inside a row
+  ptr,  ; 20 ranges of chunks, for fl_run alone
+  i64   ; 21 how many
 }
 
 ; Tiles %from up to %to.
@@ -276,309 +273,95 @@ done:
   ret void
 }
 
-; Takes chunks of the job until there are none.
-define internal void @share(ptr %j) nounwind {
+; Computes chunk %chunk of the job.
+define internal void @chunk(ptr %j, i64 %chunk) nounwind {
 entry:
-  %next_at = getelementptr %job, ptr %j, i64 0, i32 1
-  %chunks_at = getelementptr %job, ptr %j, i64 0, i32 2
-  %chunks = load i64, ptr %chunks_at, align 8
   %first_at = getelementptr %job, ptr %j, i64 0, i32 10
   %first = load i64, ptr %first_at, align 8
   %end_at = getelementptr %job, ptr %j, i64 0, i32 11
   %end = load i64, ptr %end_at, align 8
   %grain_at = getelementptr %job, ptr %j, i64 0, i32 12
   %grain = load i64, ptr %grain_at, align 8
-  br label %take
-take:
-  %chunk = atomicrmw add ptr %next_at, i64 1 monotonic
-  %some = icmp slt i64 %chunk, %chunks
-  br i1 %some, label %work, label %done
-work:
   %offset = mul i64 %chunk, %grain
   %from = add i64 %first, %offset
   %full = add i64 %from, %grain
   %over = icmp sgt i64 %full, %end
   %to = select i1 %over, i64 %end, i64 %full
   call void @tiles(ptr %j, i64 %from, i64 %to)
-  br label %take
-done:
-  call void @order_stores()
   ret void
 }
 
-; ------------------------------------------------------------------------------------------------------------ the pool
-
-; 0 mutex, 1 condition "there is work", 2 condition "a job is done", 3 list of jobs, 4 sleeping threads, 5 patience in pauses,
-; 6 threads, 7 process, 8 processor of the latest caller; C's 9 sched_getcpu, 10 sched_getaffinity and 11 sched_setaffinity,
-; null where the system has none.
-%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr }
-
-declare i64 @llvm.vector.reduce.or.v16i64(<16 x i64>)
-
-; Notes the processor that a call comes from.
-define internal void @note_processor(ptr %p) nounwind {
+; The job's chunks in %count ranges of nearly the same length. The word of a range has its first chunk in the lower half and
+; the one behind its last in the upper half; it has a cache line of its own.
+define internal void @divide(ptr %ranges, i64 %count, i64 %chunks) nounwind {
 entry:
-  %current_at = getelementptr %pool, ptr %p, i64 0, i32 9
-  %current = load ptr, ptr %current_at, align 8
-  %unknown = icmp eq ptr %current, null
-  br i1 %unknown, label %done, label %ask
-ask:
-  %number = call i32 %current()
-  %wide = sext i32 %number to i64
-  %caller_at = getelementptr %pool, ptr %p, i64 0, i32 8
-  store atomic i64 %wide, ptr %caller_at monotonic, align 8
-  br label %done
+  br label %range
+range:
+  %r = phi i64 [ 0, %entry ], [ %r_next, %range ]
+  %from = phi i64 [ 0, %entry ], [ %to, %range ]
+  %r_next = add i64 %r, 1
+  %scaled = mul i64 %chunks, %r_next
+  %to = udiv i64 %scaled, %count
+  %upper = shl i64 %to, 32
+  %word = or i64 %upper, %from
+  %word_offset = shl i64 %r, 6
+  %word_at = getelementptr i8, ptr %ranges, i64 %word_offset
+  store i64 %word, ptr %word_at, align 8
+  %more = icmp slt i64 %r_next, %count
+  br i1 %more, label %range, label %done
 done:
   ret void
 }
 
-; Moves this thread of the pool off the caller's processor, for now and for later wakes. Systems whose processors seem to
-; share no cache, as in many virtual machines, wake a thread where its waker runs, and take milliseconds to part them.
-; %avoided_at holds the processor that this thread may not use because of an earlier caller, or -1.
-define internal void @keep_off(ptr %p, ptr %avoided_at) nounwind {
+; Takes chunks of the job until there are none: those of range %home from its beginning, then those of the others from their
+; ends. So a thread finds in its own caches what it computed there in the last call over the same arrays, and only what a
+; thread does not get to moves to another one. A word that is taken from once too often stays empty.
+define internal void @share(ptr %j, i64 %home) nounwind {
 entry:
-  %mask = alloca <16 x i64>, align 8
-  %current_at = getelementptr %pool, ptr %p, i64 0, i32 9
-  %current = load ptr, ptr %current_at, align 8
-  %unknown = icmp eq ptr %current, null
-  br i1 %unknown, label %done, label %ask
-ask:
-  %number = call i32 %current()
-  %own = sext i32 %number to i64
-  %caller_at = getelementptr %pool, ptr %p, i64 0, i32 8
-  %caller = load atomic i64, ptr %caller_at monotonic, align 8
-  %together = icmp eq i64 %own, %caller
-  %in_mask = icmp ult i64 %caller, 1024
-  %move = and i1 %together, %in_mask
-  br i1 %move, label %read, label %done
-read:
-  %get_at = getelementptr %pool, ptr %p, i64 0, i32 10
-  %get = load ptr, ptr %get_at, align 8
-  %status = call i32 %get(i32 0, i64 128, ptr %mask)
-  %known = icmp eq i32 %status, 0
-  br i1 %known, label %again, label %done
-again:
-  %avoided = load i64, ptr %avoided_at, align 8
-  %some = icmp sge i64 %avoided, 0
-  br i1 %some, label %allow, label %forbid
-allow:
-  %avoided_word = lshr i64 %avoided, 6
-  %avoided_word_at = getelementptr i64, ptr %mask, i64 %avoided_word
-  %avoided_bit = and i64 %avoided, 63
-  %avoided_one = shl i64 1, %avoided_bit
-  %before = load i64, ptr %avoided_word_at, align 8
-  %allowed = or i64 %before, %avoided_one
-  store i64 %allowed, ptr %avoided_word_at, align 8
-  br label %forbid
-forbid:
-  %word = lshr i64 %caller, 6
-  %word_at = getelementptr i64, ptr %mask, i64 %word
-  %bit = and i64 %caller, 63
-  %one = shl i64 1, %bit
-  %others = xor i64 %one, -1
-  %all = load i64, ptr %word_at, align 8
-  %left = and i64 %all, %others
-  store i64 %left, ptr %word_at, align 8
-  %words = load <16 x i64>, ptr %mask, align 8
-  %any = call i64 @llvm.vector.reduce.or.v16i64(<16 x i64> %words)
-  %nowhere = icmp eq i64 %any, 0
-  br i1 %nowhere, label %done, label %go
-go:
-  %set_at = getelementptr %pool, ptr %p, i64 0, i32 11
-  %set = load ptr, ptr %set_at, align 8
-  %refused = call i32 %set(i32 0, i64 128, ptr %mask)
-  %moved = icmp eq i32 %refused, 0
-  br i1 %moved, label %remember, label %done
-remember:
-  store i64 %caller, ptr %avoided_at, align 8
-  br label %done
-done:
-  ret void
-}
-
-; A thread of the pool: serves jobs for as long as the process lives.
-define ptr @fl_worker(ptr %p) nounwind {
-entry:
-  %avoided_at = alloca i64, align 8
-  store i64 -1, ptr %avoided_at, align 8
-  %fp = call i64 @fp_enter()
-  %work_cond = getelementptr %pool, ptr %p, i64 0, i32 1
-  %done_cond = getelementptr %pool, ptr %p, i64 0, i32 2
-  %head_at = getelementptr %pool, ptr %p, i64 0, i32 3
-  %sleeping_at = getelementptr %pool, ptr %p, i64 0, i32 4
-  %patience_at = getelementptr %pool, ptr %p, i64 0, i32 5
-  %locked0 = call i32 @pthread_mutex_lock(ptr %p)
-  br label %look
-look:
-  %head = load ptr, ptr %head_at, align 8
-  br label %search
-search:
-  %j = phi ptr [ %head, %look ], [ %next, %skip ]
-  %none = icmp eq ptr %j, null
-  br i1 %none, label %wait, label %consider
-consider:
-  %next_at = getelementptr %job, ptr %j, i64 0, i32 1
-  %taken = load atomic i64, ptr %next_at monotonic, align 8
-  %chunks_at = getelementptr %job, ptr %j, i64 0, i32 2
-  %chunks = load i64, ptr %chunks_at, align 8
-  %open = icmp slt i64 %taken, %chunks
-  %may_at = getelementptr %job, ptr %j, i64 0, i32 4
-  %may = load i64, ptr %may_at, align 8
-  %welcome = icmp sgt i64 %may, 0
-  %join = and i1 %open, %welcome
-  br i1 %join, label %work, label %skip
-skip:
-  %next = load ptr, ptr %j, align 8
-  br label %search
-work:
-  %may_less = sub i64 %may, 1
-  store i64 %may_less, ptr %may_at, align 8
-  %active_at = getelementptr %job, ptr %j, i64 0, i32 3
-  %joined = atomicrmw add ptr %active_at, i64 1 acq_rel
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %p)
-  call void @keep_off(ptr %p, ptr %avoided_at)
-  call void @share(ptr %j)
-  ; The job lives on its caller's stack; after the lock is released with no thread at work it may be gone.
-  %locked1 = call i32 @pthread_mutex_lock(ptr %p)
-  %were = atomicrmw sub ptr %active_at, i64 1 acq_rel
-  %last = icmp eq i64 %were, 1
-  br i1 %last, label %report, label %look
-report:
-  %reported = call i32 @pthread_cond_broadcast(ptr %done_cond)
-  br label %look
-wait:
-  ; Calls often follow each other closely: look at the list for a moment before going to sleep.
-  %unlocked2 = call i32 @pthread_mutex_unlock(ptr %p)
-  %patience = load i64, ptr %patience_at, align 8
-  br label %spin
-spin:
-  %tries = phi i64 [ %patience, %wait ], [ %tries_less, %spin_on ]
-  %seen = load atomic ptr, ptr %head_at acquire, align 8
-  %something = icmp ne ptr %seen, null
-  %weary = icmp sle i64 %tries, 0
-  %stop = or i1 %something, %weary
-  br i1 %stop, label %settle, label %spin_on
-spin_on:
-  call void @pause()
-  %tries_less = sub i64 %tries, 1
-  br label %spin
-settle:
-  %locked2 = call i32 @pthread_mutex_lock(ptr %p)
-  br label %look_or_sleep
-look_or_sleep:
-  %head_now = load ptr, ptr %head_at, align 8
-  br label %any_open
-any_open:
-  %q = phi ptr [ %head_now, %look_or_sleep ], [ %q_next, %any_next ]
-  %q_none = icmp eq ptr %q, null
-  br i1 %q_none, label %sleep, label %q_look
-q_look:
-  %q_next_at = getelementptr %job, ptr %q, i64 0, i32 1
-  %q_taken = load atomic i64, ptr %q_next_at monotonic, align 8
-  %q_chunks_at = getelementptr %job, ptr %q, i64 0, i32 2
-  %q_chunks = load i64, ptr %q_chunks_at, align 8
-  %q_open = icmp slt i64 %q_taken, %q_chunks
-  %q_may_at = getelementptr %job, ptr %q, i64 0, i32 4
-  %q_may = load i64, ptr %q_may_at, align 8
-  %q_welcome = icmp sgt i64 %q_may, 0
-  %q_join = and i1 %q_open, %q_welcome
-  br i1 %q_join, label %look, label %any_next
-any_next:
-  %q_next = load ptr, ptr %q, align 8
-  br label %any_open
-sleep:
-  %sleepers = load i64, ptr %sleeping_at, align 8
-  %sleepers_more = add i64 %sleepers, 1
-  store i64 %sleepers_more, ptr %sleeping_at, align 8
-  %woken = call i32 @pthread_cond_wait(ptr %work_cond, ptr %p)
-  %sleepers_then = load i64, ptr %sleeping_at, align 8
-  %sleepers_less = sub i64 %sleepers_then, 1
-  store i64 %sleepers_less, ptr %sleeping_at, align 8
-  br label %look
-}
-
-; Runs the job on this thread alone.
-define void @fl_run_alone(ptr %j) nounwind {
-entry:
-  %fp = call i64 @fp_enter()
-  call void @share(ptr %j)
-  call void @fp_leave(i64 %fp)
-  ret void
-}
-
-; Runs the job on this thread and on the pool's that are free; returns when all of it is done.
-define void @fl_run(ptr %p, ptr %j) nounwind {
-entry:
-  %fp = call i64 @fp_enter()
-  call void @note_processor(ptr %p)
-  %work_cond = getelementptr %pool, ptr %p, i64 0, i32 1
-  %done_cond = getelementptr %pool, ptr %p, i64 0, i32 2
-  %head_at = getelementptr %pool, ptr %p, i64 0, i32 3
-  %sleeping_at = getelementptr %pool, ptr %p, i64 0, i32 4
-  %patience_at = getelementptr %pool, ptr %p, i64 0, i32 5
-  %locked = call i32 @pthread_mutex_lock(ptr %p)
-  %old = load ptr, ptr %head_at, align 8
-  store ptr %old, ptr %j, align 8
-  store atomic ptr %j, ptr %head_at release, align 8
-  %sleeping = load i64, ptr %sleeping_at, align 8
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %p)
-  br label %remember
-remember:
-  ; As many threads as the job has room for, and no others, are woken.
-  %may_at = getelementptr %job, ptr %j, i64 0, i32 4
-  %may = load atomic i64, ptr %may_at monotonic, align 8
-  %fewer = icmp slt i64 %may, %sleeping
-  %calls = select i1 %fewer, i64 %may, i64 %sleeping
-  br label %wake
-wake:
-  %to_wake = phi i64 [ %calls, %remember ], [ %to_wake_less, %wake_one ]
-  %nobody = icmp sle i64 %to_wake, 0
-  br i1 %nobody, label %own, label %wake_one
-wake_one:
-  %woken = call i32 @pthread_cond_signal(ptr %work_cond)
-  %to_wake_less = sub i64 %to_wake, 1
-  br label %wake
+  %ranges_at = getelementptr %job, ptr %j, i64 0, i32 20
+  %ranges = load ptr, ptr %ranges_at, align 8
+  %count_at = getelementptr %job, ptr %j, i64 0, i32 21
+  %count = load i64, ptr %count_at, align 8
+  %home_offset = shl i64 %home, 6
+  %home_at = getelementptr i8, ptr %ranges, i64 %home_offset
+  br label %own
 own:
-  call void @share(ptr %j)
-  %active_at = getelementptr %job, ptr %j, i64 0, i32 3
-  %locked2 = call i32 @pthread_mutex_lock(ptr %p)
-  br label %unlink
-unlink:
-  %link = phi ptr [ %head_at, %own ], [ %linked, %follow ]
-  %linked = load ptr, ptr %link, align 8
-  %found = icmp eq ptr %linked, %j
-  br i1 %found, label %remove, label %follow
-follow:
-  br label %unlink
-remove:
-  %after = load ptr, ptr %j, align 8
-  store atomic ptr %after, ptr %link release, align 8
-  %unlocked2 = call i32 @pthread_mutex_unlock(ptr %p)
-  %patience = load i64, ptr %patience_at, align 8
-  br label %spin
-spin:
-  %tries = phi i64 [ %patience, %remove ], [ %tries_less, %spin_on ]
-  %busy = load atomic i64, ptr %active_at acquire, align 8
-  %idle = icmp eq i64 %busy, 0
-  %weary = icmp sle i64 %tries, 0
-  %stop = or i1 %idle, %weary
-  br i1 %stop, label %settle, label %spin_on
-spin_on:
-  call void @pause()
-  %tries_less = sub i64 %tries, 1
-  br label %spin
-settle:
-  %locked3 = call i32 @pthread_mutex_lock(ptr %p)
-  br label %check
-check:
-  %still = load atomic i64, ptr %active_at acquire, align 8
-  %over = icmp eq i64 %still, 0
-  br i1 %over, label %done, label %sleep
-sleep:
-  %waited = call i32 @pthread_cond_wait(ptr %done_cond, ptr %p)
-  br label %check
+  %word = atomicrmw add ptr %home_at, i64 1 monotonic
+  %next = and i64 %word, 4294967295
+  %end = ashr i64 %word, 32
+  %some = icmp slt i64 %next, %end
+  br i1 %some, label %own_work, label %others
+own_work:
+  call void @chunk(ptr %j, i64 %next)
+  br label %own
+others:
+  %visited = phi i64 [ 1, %own ], [ %visited_more, %empty ]
+  %over = icmp sge i64 %visited, %count
+  br i1 %over, label %done, label %other
+other:
+  %far = add i64 %home, %visited
+  %beyond = icmp sge i64 %far, %count
+  %back = sub i64 %far, %count
+  %victim = select i1 %beyond, i64 %back, i64 %far
+  %victim_offset = shl i64 %victim, 6
+  %victim_at = getelementptr i8, ptr %ranges, i64 %victim_offset
+  br label %take
+take:
+  %other_word = atomicrmw sub ptr %victim_at, i64 4294967296 monotonic
+  %other_next = and i64 %other_word, 4294967295
+  %other_end = ashr i64 %other_word, 32
+  %left = icmp slt i64 %other_next, %other_end
+  br i1 %left, label %take_work, label %empty
+take_work:
+  %last = sub i64 %other_end, 1
+  call void @chunk(ptr %j, i64 %last)
+  br label %take
+empty:
+  %visited_more = add i64 %visited, 1
+  br label %others
 done:
-  %unlocked3 = call i32 @pthread_mutex_unlock(ptr %p)
-  call void @fp_leave(i64 %fp)
+  %handed_out_at = getelementptr %job, ptr %j, i64 0, i32 1
+  store atomic i64 1, ptr %handed_out_at monotonic, align 8
+  call void @order_stores()
   ret void
 }
