@@ -27,8 +27,9 @@ SMALLEST_BYTES = 1 << 20
 _DEFAULT_BOUND_BYTES = 1 << 30
 _SHARE_OF_MEMORY = 8
 _BLOCKS = 64
-_HEADER_FIELDS = 8
+_HEADER_FIELDS = 9
 _IDLE, _BOUND = 2, 3
+_BYTE = np.dtype(np.uint8)
 
 
 @functools.cache
@@ -50,7 +51,7 @@ def _store() -> ctypes.Array[ctypes.c_int64]:
     with _making:
         if not _made:
             functions = (arrays.new_from_descr(), arrays.set_base_object())
-            _made.append(_Fields(0, 0, 0, bound_bytes(), *functions, id(np.ndarray), object.__basicsize__))
+            _made.append(_Fields(0, 0, 0, bound_bytes(), *functions, id(np.ndarray), object.__basicsize__, id(_BYTE)))
             immortal(_made[0])
         return _made[0]
 
@@ -78,7 +79,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | 
     """An uninitialised array like `numpy.empty`'s, from idle memory where there is some that fits.
 
     ``axes`` is the order of the axes in memory, slowest first (C order when None). A recycled array does not own its
-    memory: its ``base`` is a capsule that holds the block, so `numpy.ndarray.resize` refuses it.
+    memory: its ``base`` is a capsule that holds the block, so `numpy.ndarray.resize` refuses it. It begins with a cache
+    line, so rows of whole lines share none.
     """
     stored = shape if axes is None else tuple(shape[a] for a in axes)
     size_bytes = math.prod(stored) * dtype.itemsize

@@ -1,16 +1,19 @@
 ; Memory for the outputs of large calls, kept when an array dies and given to the next one. A block is an array of NumPy's
-; that nobody but the store sees; an output is another array over the same memory, whose base gives the block back.
+; that nobody but the store sees, some bytes longer than what it counts for; an output is another array over the same
+; memory, whose base gives the block back.
 
 declare ptr @PyCapsule_New(ptr, ptr, ptr)
 declare ptr @PyErr_NoMemory()
 declare ptr @malloc(i64)
 declare void @free(ptr)
+declare ptr @llvm.ptrmask.p0.i64(ptr, i64)
 
 ; array, bytes
 %block = type { ptr, i64 }
 ; 0 lock, 1 blocks, 2 bytes of them all, 3 most bytes that may lie idle, 4 NumPy's PyArray_NewFromDescr, 5 its
-; PyArray_SetBaseObject, 6 type of arrays, 7 bytes of PyObject_HEAD, 8 the blocks, the one idle longest first
-%store = type { i64, i64, i64, i64, ptr, ptr, ptr, i64, [64 x %block] }
+; PyArray_SetBaseObject, 6 type of arrays, 7 bytes of PyObject_HEAD, 8 dtype of a byte, 9 the blocks, the one idle longest
+; first
+%store = type { i64, i64, i64, i64, ptr, ptr, ptr, i64, ptr, [64 x %block] }
 ; what the base of an output points to
 %lease = type { ptr, ptr, i64 }
 
@@ -46,7 +49,7 @@ entry:
   %count = load i64, ptr %count_at, align 8
   %less = sub i64 %count, 1
   store i64 %less, ptr %count_at, align 8
-  %bytes_at = getelementptr %store, ptr %s, i64 0, i32 8, i64 %i, i32 1
+  %bytes_at = getelementptr %store, ptr %s, i64 0, i32 9, i64 %i, i32 1
   %bytes = load i64, ptr %bytes_at, align 8
   %idle_at = getelementptr %store, ptr %s, i64 0, i32 2
   %idle = load i64, ptr %idle_at, align 8
@@ -59,8 +62,8 @@ shift:
   br i1 %more, label %move, label %done
 move:
   %next = add i64 %j, 1
-  %to = getelementptr %store, ptr %s, i64 0, i32 8, i64 %j
-  %from = getelementptr %store, ptr %s, i64 0, i32 8, i64 %next
+  %to = getelementptr %store, ptr %s, i64 0, i32 9, i64 %j
+  %from = getelementptr %store, ptr %s, i64 0, i32 9, i64 %next
   %block = load %block, ptr %from, align 8
   store %block %block, ptr %to, align 8
   br label %shift
@@ -85,14 +88,14 @@ search:
   br i1 %over, label %nothing, label %look
 look:
   %before = sub i64 %i, 1
-  %own_at = getelementptr %store, ptr %s, i64 0, i32 8, i64 %before, i32 1
+  %own_at = getelementptr %store, ptr %s, i64 0, i32 9, i64 %before, i32 1
   %own = load i64, ptr %own_at, align 8
   %enough = icmp uge i64 %own, %bytes
   %close = icmp ule i64 %own, %most
   %good = and i1 %enough, %close
   br i1 %good, label %found, label %search
 found:
-  %array_at = getelementptr %store, ptr %s, i64 0, i32 8, i64 %before
+  %array_at = getelementptr %store, ptr %s, i64 0, i32 9, i64 %before
   %array = load ptr, ptr %array_at, align 8
   store i64 %own, ptr %bytes_found, align 8
   call void @store_remove(ptr %s, i64 %before)
@@ -127,7 +130,7 @@ look:
   %go = and i1 %wanted, %any
   br i1 %go, label %drop, label %unlock
 drop:
-  %array_at = getelementptr %store, ptr %s, i64 0, i32 8, i64 0
+  %array_at = getelementptr %store, ptr %s, i64 0, i32 9, i64 0
   %array = load ptr, ptr %array_at, align 8
   %dropped_at = getelementptr ptr, ptr %dropped, i64 %n
   store ptr %array, ptr %dropped_at, align 8
@@ -161,9 +164,9 @@ check:
   %has_room = icmp slt i64 %count, 64
   br i1 %has_room, label %put, label %leave
 put:
-  %place = getelementptr %store, ptr %s, i64 0, i32 8, i64 %count
+  %place = getelementptr %store, ptr %s, i64 0, i32 9, i64 %count
   store ptr %array, ptr %place, align 8
-  %bytes_at = getelementptr %store, ptr %s, i64 0, i32 8, i64 %count, i32 1
+  %bytes_at = getelementptr %store, ptr %s, i64 0, i32 9, i64 %count, i32 1
   store i64 %bytes, ptr %bytes_at, align 8
   %count_more = add i64 %count, 1
   store i64 %count_more, ptr %count_at, align 8
@@ -203,6 +206,7 @@ define internal void @end_lease(ptr %lease) nounwind {
 define ptr @fl_store_array(ptr %s, ptr %descr, i64 %nd, ptr %dims, ptr %strides, i64 %bytes) nounwind {
 entry:
   %bytes_found = alloca i64, align 8
+  %length = alloca i64, align 8
   store i64 %bytes, ptr %bytes_found, align 8
   %new_at = getelementptr %store, ptr %s, i64 0, i32 4
   %new = load ptr, ptr %new_at, align 8
@@ -217,8 +221,12 @@ entry:
   %have = icmp ne ptr %idle, null
   br i1 %have, label %lend, label %make
 make:
-  call void @Py_IncRef(ptr %descr)
-  %fresh = call ptr %new(ptr %type, ptr %descr, i32 %axes, ptr %dims, ptr %strides, ptr null, i32 0, ptr null)
+  %byte_at = getelementptr %store, ptr %s, i64 0, i32 8
+  %byte = load ptr, ptr %byte_at, align 8
+  %with_margin = add i64 %bytes, 64
+  store i64 %with_margin, ptr %length, align 8
+  call void @Py_IncRef(ptr %byte)
+  %fresh = call ptr %new(ptr %type, ptr %byte, i32 1, ptr %length, ptr null, ptr null, i32 0, ptr null)
   %no_fresh = icmp eq ptr %fresh, null
   br i1 %no_fresh, label %fail, label %lend
 lend:
@@ -245,7 +253,10 @@ give_back:
   br label %fail
 cover:
   %data_at = getelementptr i8, ptr %block, i64 %head
-  %data = load ptr, ptr %data_at, align 8
+  %own_data = load ptr, ptr %data_at, align 8
+  ; Outputs begin with a cache line.
+  %beyond = getelementptr i8, ptr %own_data, i64 63
+  %data = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 -64)
   call void @Py_IncRef(ptr %descr)
   ; writable and aligned
   %array = call ptr %new(ptr %type, ptr %descr, i32 %axes, ptr %dims, ptr %strides, ptr %data, i32 1280, ptr null)
