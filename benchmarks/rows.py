@@ -24,7 +24,7 @@ from printers import CannotExpress
 
 import fuseline
 import programs
-from fuseline.runtime.measure import Timing, copy_limit
+from fuseline.runtime.measure import Timing, copy_limit, faster
 from programs import Inputs, Program
 
 _SETTLE_S = {1: 0.0}
@@ -87,10 +87,14 @@ def _row(program: Program, n: int, options: argparse.Namespace) -> dict[str, Any
     if options.check_only:
         return row
     outputs = peers.empty_outputs(program, inputs)
-    calls: dict[str, Callable[[], object]] = {"limit": copy_limit(list(inputs.values()), outputs, options.threads)}
+    calls: dict[str, Callable[[], object]] = {
+        f"limit {past}": copy_limit(list(inputs.values()), outputs, options.threads, past_caches=past)
+        for past in (False, True)
+    }
     calls |= {_key(form): form.call for form in forms}
     clock = time.process_time_ns if options.processor_time and options.threads == 1 else time.perf_counter_ns
     timings = in_turn(calls, options.repetitions, options.row_seconds, options.threads, clock)
+    timings = {"limit": faster(timings.pop("limit False"), timings.pop("limit True")), **timings}
     bytes_moved = sum(a.nbytes for a in (*inputs.values(), *outputs))
     return {**row, "bytes": bytes_moved, "timings": {k: _plain(t) for k, t in timings.items()}}
 

@@ -119,8 +119,9 @@ one machine; a shared machine's speed drifts, so read ratios and fractions, not 
   fuseline and the copy limit take turns. A cell is the median of the samples, ± half the distance between the
   quartiles. *out* writes into arrays that are there, *fresh* returns new ones. All results were compared with float64
   first.{clock}
-- **Copy limit**: a loop that reads and writes the same arrays and computes nothing, with the same threads and streaming
-  stores. The fraction of it is its time over a row's, both from the same turns. Shown from 2^20 elements on.
+- **Copy limit**: a loop that reads and writes the same arrays and computes nothing, with the same threads; the faster
+  of one with ordinary stores and one with stores past the caches, whichever fuseline's own call uses. The fraction of
+  it is its time over a row's, both from the same turns. Shown from 2^20 elements on.
 - **Ratio**: a peer's time over fuseline's in the same process and mode; below 1 the peer is faster.{note}"""
 
 

@@ -157,7 +157,7 @@ def test_bits_do_not_depend_on_threads_or_streaming(
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_ends_of_a_vector_touch_nothing_beside_an_output(streaming: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iterate, "_stores_past_caches", lambda launch, outputs: streaming)
+    monkeypatch.setattr(iterate, "_stores_past_caches", lambda operands: streaming)
     for n in (1, 5, 31, 32, 33, 63, 64, 65, 100, 257):
         x, b = numbers((3, n), 1), numbers((n,), 2)
         for offset in range(17):
@@ -172,7 +172,7 @@ def test_ends_of_a_vector_touch_nothing_beside_an_output(streaming: bool, monkey
 def test_in_place_elements_are_computed_once(n: int) -> None:
     for streaming in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(iterate, "_stores_past_caches", lambda launch, outputs, s=streaming: s)
+            patch.setattr(iterate, "_stores_past_caches", lambda operands, s=streaming: s)
             x, b = numbers((n,), 1), numbers((n,), 2)
             expected = x * b + x
             run(x, b, x, out=x)
@@ -192,7 +192,7 @@ def test_threads_that_take_from_each_other_compute_no_element_twice(count: int) 
 
 @pytest.mark.parametrize("n", [1, 40, 63, 64, 65, 191, 500])
 def test_stores_past_the_caches_end_where_the_output_ends(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iterate, "_stores_past_caches", lambda launch, outputs: True)
+    monkeypatch.setattr(iterate, "_stores_past_caches", lambda operands: True)
     x = np.arange(3 * n, dtype=np.int8).reshape(3, n)
     b = np.array([[1], [2], [3]], np.int8)
     for offset in range(70):

@@ -39,13 +39,14 @@ def test_short_calls_are_repeated_and_long_series_end_in_time() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_copy_limit_reads_every_input_and_writes_every_output(threads: int) -> None:
+@pytest.mark.parametrize("past_caches", [False, True])
+def test_the_copy_limit_reads_every_input_and_writes_every_output(threads: int, past_caches: bool) -> None:
     generator = np.random.default_rng(0)
     n = 50_000
     a = generator.standard_normal(n).astype(np.float32)
     b = generator.integers(-100, 100, (4, 1), np.int8)
     first, second = np.zeros((4, n), np.float32), np.zeros((4, n), np.int64)
-    measure.copy_limit([a, b], [first, second], threads)
+    measure.copy_limit([a, b], [first, second], threads, past_caches=past_caches)
     bits = a.view(np.uint32).astype(np.uint64) ^ b.astype(np.uint64)
     assert np.array_equal(second.view(np.uint64), bits)
     assert np.array_equal(first.view(np.uint32), bits.astype(np.uint32))

@@ -30,7 +30,7 @@ from ..runtime import iterate, threads
 from ..runtime.compile import elementwise_loop
 from ..runtime.compiler import CCompiler, find_c_compiler
 from ..runtime.host import physical_memory_bytes
-from ..runtime.measure import Timing, copy_limit, interleaved, touched
+from ..runtime.measure import Timing, copy_limit, faster, interleaved, touched
 from ..runtime.staged import StagedProgram
 from ..units import format_bytes
 from .explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
@@ -243,14 +243,15 @@ class _Bench:
         loop = elementwise_loop(self.graph)
         return lambda: iterate.run(loop, list(self.inputs.values()), self.outputs), self.fused_bytes
 
-    def limit(self, scratch: list[Array], count: int) -> Callable[[], object] | None:
-        """The copy of the same arrays; None where it is no copy (a reduction) or no loop can read the dtypes."""
+    def limits(self, scratch: list[Array], count: int) -> list[Callable[[], object]]:
+        """Copies of the same arrays with both kinds of stores; none where it is no copy (a reduction) or no loop can
+        read the dtypes."""
         if not self.elementwise:
-            return None
+            return []
         try:
-            return copy_limit(list(self.inputs.values()), scratch, count)
+            return [copy_limit(list(self.inputs.values()), scratch, count, past_caches=past) for past in (False, True)]
         except UnsupportedError:
-            return None
+            return []
 
     def time(
         self, candidates: Sequence[Candidate], counts: Sequence[int], quick: bool
@@ -262,12 +263,15 @@ class _Bench:
                 calls[f"row {index}"] = candidate.call
         scratch = [np.empty_like(o) for o in self.outputs]
         for count in counts:
-            limit = self.limit(scratch, count)
-            if limit is not None:
-                calls[f"limit {count}"] = limit
+            for kind, limit in enumerate(self.limits(scratch, count)):
+                calls[f"limit {count} {kind}"] = limit
         timed = interleaved(calls, repetitions=7 if quick else 11, time_limit_s=4.0 if quick else 25.0)
         rows = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("row")}
-        limits = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("limit")}
+        limits: dict[int, Timing] = {}
+        for key, timing in timed.items():
+            if key.startswith("limit"):
+                count = int(key.split()[1])
+                limits[count] = faster(timing, limits.get(count, timing))
         return rows, limits
 
 

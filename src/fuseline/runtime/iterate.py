@@ -149,9 +149,8 @@ def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Se
     loop.body()
     launch = _launch_of(loop, shape, inputs, outputs)
     in_place = any(_is_same_memory(o, a) for o in outputs for a in inputs)
-    _start(
-        loop, launch, [data_address(a) for a in (*inputs, *outputs)], _flags(in_place, _stores_past_caches(launch, outputs))
-    )
+    operands = [*inputs, *outputs]
+    _start(loop, launch, [data_address(a) for a in operands], _flags(in_place, _stores_past_caches(operands)))
 
 
 def _launch_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> _Launch:
@@ -166,12 +165,20 @@ def _pace(loop: Loop) -> int:
     return 1 << max(int(1e6 / loop.item_ns).bit_length() - 1, 0)
 
 
-def _stores_past_caches(launch: _Launch, outputs: Sequence[Array]) -> bool:
-    return sum(o.itemsize for o in outputs) * launch.items >= host.last_level_cache_bytes()
+def _stores_past_caches(operands: Sequence[Array]) -> bool:
+    """Whether outputs go past the caches: where a call's arrays do not fit into the last of them together, it pushes
+    out what it writes, and a line that is overwritten need not be fetched first."""
+    return sum(map(_touched_bytes, operands)) > host.last_level_cache_bytes()
 
 
-def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
-    """`run` once, and a function that does it again on the same arrays, which share no memory, with as many threads."""
+def _touched_bytes(a: Array) -> int:
+    count: int = math.prod(length for length, stride in zip(a.shape, a.strides, strict=True) if stride)
+    return a.itemsize * count
+
+
+def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, past_caches: bool) -> Callable[[], None]:
+    """`run` once, and a function that does it again on the same arrays, which share no memory, with as many threads and
+    with stores of the kind asked for."""
     run(loop, inputs, outputs)
     if not outputs[0].size:
         return lambda: None
@@ -181,7 +188,7 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> C
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = _Job.from_buffer_copy(launch.job)
     job[_KERNEL], job[_OPERANDS] = loop.record_address, ctypes.addressof(addresses)
-    job[_FLAGS] = _flags(False, _stores_past_caches(launch, outputs))
+    job[_FLAGS] = _flags(False, past_caches)
 
     def again(_kept: object = (loop, operands, addresses)) -> None:
         job[_HANDED_OUT] = 0
@@ -258,7 +265,7 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
         result_axes(shape, inputs),
         tuple([r.strides for r in results]),
         launch,
-        _stores_past_caches(launch, results),
+        _stores_past_caches(operands),
         tuple([a.shape for a in operands]),
         tuple([a.strides for a in operands]),
     )

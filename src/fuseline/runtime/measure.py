@@ -93,17 +93,27 @@ def _timing(samples: list[float], calls: int) -> Timing:
 
 
 def copy_limit(
-    inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]], thread_count: int | None = None
+    inputs: Sequence[NDArray[Any]],
+    outputs: Sequence[NDArray[Any]],
+    thread_count: int | None = None,
+    *,
+    past_caches: bool,
 ) -> Callable[[], None]:
     """A call that reads every element of ``inputs``, writes every element of ``outputs``, and does little else.
 
-    The arrays broadcast as a kernel's operands do; outputs have the full shape and are overwritten. Threads, streaming
-    stores and iteration are those of a kernel's own call with ``thread_count`` threads, and there is next to no Python
-    before them, so its time is what the machine needs to move the same bytes.
+    The arrays broadcast as a kernel's operands do; outputs have the full shape and are overwritten. Threads and
+    iteration are those of a kernel's own call with ``thread_count`` threads, and there is next to no Python before
+    them, so its time is what the machine needs to move the same bytes with stores of one kind. The limit is the
+    `faster` of both kinds, whichever a kernel would choose.
     """
     loop = _copy_loop(tuple(a.dtype.name for a in inputs), tuple(o.dtype.name for o in outputs))
     with threads.limit(thread_count or threads.thread_count()):
-        return iterate.repeated(loop, list(inputs), list(outputs))
+        return iterate.repeated(loop, list(inputs), list(outputs), past_caches=past_caches)
+
+
+def faster(one: Timing, other: Timing) -> Timing:
+    """The timing with the smaller median."""
+    return min(one, other, key=lambda t: t.median_s)
 
 
 @functools.lru_cache(maxsize=64)

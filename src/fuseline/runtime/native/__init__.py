@@ -22,7 +22,19 @@ _load_lock = Lock()
 def text(target: LlvmTarget) -> str:
     """The shared code as LLVM text for ``target``."""
     here = Path(__file__).parent
-    names = (target.architecture, "items", "block", "streaming", "rows", "run", "pool", "call", "store", "prepared", "launch")
+    names = (
+        target.architecture,
+        "items",
+        "block",
+        "streaming",
+        "rows",
+        "run",
+        "pool",
+        "call",
+        "store",
+        "prepared",
+        "launch",
+    )
     return "\n".join((here / f"{name}.ll").read_text(encoding="utf-8") for name in names)
 
 
