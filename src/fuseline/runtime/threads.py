@@ -126,7 +126,8 @@ _PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
 
 
 class Pool:
-    """Native worker threads around the memory that `%pool` in native/pool.ll describes. Lives as long as its process."""
+    """Native worker threads around the memory that `%pool` in native/pool.ll describes. Lives as long as its
+    process."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
