@@ -79,8 +79,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | 
     """An uninitialised array like `numpy.empty`'s, from idle memory where there is some that fits.
 
     ``axes`` is the order of the axes in memory, slowest first (C order when None). A recycled array does not own its
-    memory: its ``base`` is a capsule that holds the block, so `numpy.ndarray.resize` refuses it. It begins with a cache
-    line, so rows of whole lines share none.
+    memory: its ``base`` is a capsule that holds the block, so `numpy.ndarray.resize` refuses it. It begins with a page,
+    so rows of whole cache lines share none.
     """
     stored = shape if axes is None else tuple(shape[a] for a in axes)
     size_bytes = math.prod(stored) * dtype.itemsize

@@ -1,5 +1,5 @@
 ; Memory for the outputs of large calls, kept when an array dies and given to the next one. A block is an array of NumPy's
-; that nobody but the store sees, some bytes longer than what it counts for; an output is another array over the same
+; that nobody but the store sees, a page longer than what it counts for; an output is another array over the same
 ; memory, whose base gives the block back.
 
 declare ptr @PyCapsule_New(ptr, ptr, ptr)
@@ -223,7 +223,7 @@ entry:
 make:
   %byte_at = getelementptr %store, ptr %s, i64 0, i32 8
   %byte = load ptr, ptr %byte_at, align 8
-  %with_margin = add i64 %bytes, 64
+  %with_margin = add i64 %bytes, 4096
   store i64 %with_margin, ptr %length, align 8
   call void @Py_IncRef(ptr %byte)
   %fresh = call ptr %new(ptr %type, ptr %byte, i32 1, ptr %length, ptr null, ptr null, i32 0, ptr null)
@@ -254,9 +254,10 @@ give_back:
 cover:
   %data_at = getelementptr i8, ptr %block, i64 %head
   %own_data = load ptr, ptr %data_at, align 8
-  ; Outputs begin with a cache line.
-  %beyond = getelementptr i8, ptr %own_data, i64 63
-  %data = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 -64)
+  ; Outputs begin with a page. NumPy's large arrays begin 16 bytes behind one, and a load whose address agrees in its last
+  ; 12 bits with that of a store just before it, as 48 bytes further on, waits for the store.
+  %beyond = getelementptr i8, ptr %own_data, i64 4095
+  %data = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 -4096)
   call void @Py_IncRef(ptr %descr)
   ; writable and aligned
   %array = call ptr %new(ptr %type, ptr %descr, i32 %axes, ptr %dims, ptr %strides, ptr %data, i32 1280, ptr null)
