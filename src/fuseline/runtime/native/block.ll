@@ -134,8 +134,9 @@ done:
 
 declare i64 @llvm.cttz.i64(i64, i1)
 
-; %count items of every operand; operand i starts at %args[i] and moves by %steps[i] bytes, any step and any alignment.
-define void @fl_block(ptr %k, ptr %args, ptr %steps, i64 %count, i64 %flags) nounwind {
+; %count items of every operand; operand i starts at %args[i] and moves by %steps[i] bytes, any step and any alignment. Runs
+; past the caches leave parts of lines in %carries (streaming.ll); others need none.
+define void @fl_block(ptr %k, ptr %args, ptr %steps, i64 %count, i64 %flags, ptr %carries) nounwind {
 entry:
   %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
   %lanes = load i64, ptr %lanes_at, align 8
@@ -208,7 +209,7 @@ straight:
   %streaming = icmp ne i64 %streams, 0
   br i1 %streaming, label %stream, label %run
 stream:
-  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded)
+  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded, ptr %carries)
   br label %done
 run:
   %run_flags = and i64 %flags, 2

@@ -344,7 +344,7 @@ given_run:
   store i64 %target_data, ptr %target_place, align 8
   %given_fp = call i64 @fp_enter()
   %given_flags = select i1 %all_apart_next, i64 2, i64 0
-  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 %given_flags)
+  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 %given_flags, ptr null)
   call void @fp_leave(i64 %given_fp)
   call void @Py_IncRef(ptr %target)
   ret ptr %target
@@ -382,7 +382,7 @@ no_memory:
   ret ptr null
 run:
   %fp = call i64 @fp_enter()
-  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 2)
+  call void @fl_block(ptr %kernel, ptr %pointers, ptr %item_sizes, i64 %direct_items, i64 2, ptr null)
   call void @fp_leave(i64 %fp)
   %direct_wrap_at = getelementptr %entry, ptr %e, i64 0, i32 1
   %direct_wrap = load ptr, ptr %direct_wrap_at, align 8

@@ -112,7 +112,7 @@ look:
   %chain = call i1 @is_chain(ptr %k, ptr %args, ptr %steps, i64 %count)
   br i1 %chain, label %one_by_one, label %plain
 plain:
-  call void @fl_block(ptr %k, ptr %args, ptr %steps, i64 %count, i64 0)
+  call void @fl_block(ptr %k, ptr %args, ptr %steps, i64 %count, i64 0, ptr null)
   br label %done
 one_by_one:
   %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
@@ -122,7 +122,7 @@ one_by_one:
   br label %chain_loop
 chain_loop:
   %n = phi i64 [ 0, %one_by_one ], [ %n_next, %chain_loop ]
-  call void @fl_block(ptr %k, ptr %at, ptr %steps, i64 1, i64 0)
+  call void @fl_block(ptr %k, ptr %at, ptr %steps, i64 1, i64 0, ptr null)
   call void @advance(ptr %at, ptr %steps, i64 1, i64 %nops)
   %n_next = add i64 %n, 1
   %more = icmp slt i64 %n_next, %count
@@ -197,13 +197,22 @@ entry:
   %here = alloca ptr, i64 %nops, align 8
   %room = add i64 %ndim, 1
   %coordinates = alloca i64, i64 %room, align 8
+  %streams = and i64 %flags, 1
+  %streaming = icmp ne i64 %streams, 0
+  %carry_count = select i1 %streaming, i64 %nops, i64 0
+  %carries = alloca %carry, i64 %carry_count, align 64
+  br i1 %streaming, label %carry_nothing, label %find
+carry_nothing:
+  call void @each_carry(ptr %carries, i64 %nops, i1 true)
+  br label %find
+find:
   call void @copy_items(ptr %row, i64 8, ptr %ops, i64 8, i64 %nops, i64 8)
   %first_row = udiv i64 %from, %segments
   %first_segment = urem i64 %from, %segments
   br label %locate
 locate:
-  %d = phi i64 [ %ndim, %entry ], [ %e, %locate_one ]
-  %r = phi i64 [ %first_row, %entry ], [ %r_next, %locate_one ]
+  %d = phi i64 [ %ndim, %find ], [ %e, %locate_one ]
+  %r = phi i64 [ %first_row, %find ], [ %r_next, %locate_one ]
   %located = icmp eq i64 %d, 0
   br i1 %located, label %begin, label %locate_one
 locate_one:
@@ -232,7 +241,7 @@ tile:
   call void @advance(ptr %here, ptr %steps, i64 %start, i64 %nops)
   br i1 %long, label %items, label %short
 items:
-  call void @fl_block(ptr %k, ptr %here, ptr %steps, i64 %count, i64 %flags)
+  call void @fl_block(ptr %k, ptr %here, ptr %steps, i64 %count, i64 %flags, ptr %carries)
   br label %computed
 short:
   call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count, i64 %flags)
@@ -270,6 +279,11 @@ tile_end:
   %s_next = phi i64 [ %s_up, %more ], [ 0, %step ]
   br label %tile
 done:
+  br i1 %streaming, label %carried, label %over
+carried:
+  call void @each_carry(ptr %carries, i64 %nops, i1 false)
+  br label %over
+over:
   ret void
 }
 
