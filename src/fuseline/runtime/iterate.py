@@ -23,13 +23,18 @@ from .loop import APART, STREAMING, Loop
 Array = NDArray[Any]
 Bounds = tuple[int, int]
 
-_CHUNKS_A_MS = 128
-_LEAST_CHUNK_ITEMS, _MOST_CHUNK_ITEMS = 1 << 10, 1 << 14
-"""Work is handed out in chunks that take one thread about 8 microseconds at least."""
+_SHARES_A_MS = 128
+_LEAST_SHARE_ITEMS, _MOST_SHARE_ITEMS = 1 << 10, 1 << 14
+"""A thread is asked to help with work for at least some 8 microseconds."""
+_CHUNKS_A_MS = 32
+"""A thread's share is handed out in chunks of at least some 30 microseconds, so that in short calls each thread computes
+what it computed in the last one: it finds its operands in its own caches, where another core would have to ask for them."""
 _SHARED_CALLS_A_MS = 16
 """Calls of less work than one thread does in 1/16 of a millisecond are over before another helps much."""
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
+_TILES_A_CHUNK = 8
+"""Rows of which fewer make a chunk are cut, so that chunks have nearly the same length."""
 _DISPATCH_MS = 50
 _LEAST_DISPATCH_ITEMS, _MOST_DISPATCH_ITEMS = 1 << 20, 1 << 26
 """Python looks for signals between dispatches, so Ctrl-C waits for about as long as one thread needs for one."""
@@ -336,13 +341,13 @@ def _launch(
     n = nest.plan(shape, shapes, strides, inputs)
     items = n.items
     dispatch_items = max(_LEAST_DISPATCH_ITEMS, min(_MOST_DISPATCH_ITEMS, _DISPATCH_MS * items_a_ms))
-    chunk_items = max(_LEAST_CHUNK_ITEMS, min(_MOST_CHUNK_ITEMS, items_a_ms // _CHUNKS_A_MS))
-    may_be_shared = items * _SHARED_CALLS_A_MS >= items_a_ms and items >= 2 * chunk_items
-    thread_count = min(thread_limit, items // chunk_items) if may_be_shared else 1
+    share_items = max(_LEAST_SHARE_ITEMS, min(_MOST_SHARE_ITEMS, items_a_ms // _SHARES_A_MS))
+    may_be_shared = items * _SHARED_CALLS_A_MS >= items_a_ms and items >= 2 * share_items
+    thread_count = min(thread_limit, items // share_items) if may_be_shared else 1
     row = n.inner if _has_short_rows(n, len(shapes)) else 0
     outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
     outer_count, unit = math.prod(outer), max(row, 1)
-    segment, grain = _division(outer_count, length, unit, thread_count, dispatch_items, chunk_items)
+    segment, grain = _division(outer_count, length, unit, thread_count, dispatch_items, items_a_ms // _CHUNKS_A_MS)
     segments = -(-length // segment)
     job = _Job()
     job[_LENGTH] = length
@@ -384,12 +389,14 @@ def _division(
     if thread_count == 1:
         segment = min(length, max(dispatch_items // unit, 1))
         return segment, max(1, dispatch_items // (segment * unit))
-    share = outer_count * length * unit // (thread_count * _CHUNKS_A_THREAD)
-    chunk = max(min(max(share, chunk_items), _LARGEST_CHUNK_ITEMS) // unit, 1)
-    if length >= 2 * chunk:
-        multiple = _SEGMENT_MULTIPLE if unit == 1 else 1
-        return -(-chunk // multiple) * multiple, 1
-    return length, max(1, chunk // length)
+    share = -(-outer_count * length * unit // thread_count)
+    pieces = max(min(share // chunk_items, _CHUNKS_A_THREAD), -(-share // _LARGEST_CHUNK_ITEMS), 1)
+    chunk = -(-share // pieces)
+    most = chunk if outer_count == 1 else chunk // _TILES_A_CHUNK
+    multiple = _SEGMENT_MULTIPLE if unit == 1 else 1
+    segment = min(-(-max(most // unit, 1) // multiple) * multiple, length)
+    tiles = outer_count * -(-length // segment)
+    return segment, -(-tiles // (thread_count * pieces))
 
 
 def _dispatch(launch: _Launch, job: ctypes.Array[ctypes.c_int64]) -> None:
