@@ -23,14 +23,16 @@ from .loop import APART, STREAMING, Loop
 Array = NDArray[Any]
 Bounds = tuple[int, int]
 
-_SHARES_A_MS = 128
+_SHARES_A_MS = 512
 _LEAST_SHARE_ITEMS, _MOST_SHARE_ITEMS = 1 << 10, 1 << 14
-"""A thread is asked to help with work for at least some 8 microseconds."""
+"""A thread is asked to help with work for at least some 2 microseconds."""
 _CHUNKS_A_MS = 32
 """A thread's share is handed out in chunks of at least some 30 microseconds, so that in short calls each thread computes
 what it computed in the last one: it finds its operands in its own caches, where another core would have to ask for them."""
-_SHARED_CALLS_A_MS = 16
-"""Calls of less work than one thread does in 1/16 of a millisecond are over before another helps much."""
+_SHARED_CALLS_A_MS = 256
+"""Calls of less work than one thread does in 4 microseconds are over before another helps, even one that is awake."""
+_WAKING_CALLS_A_MS = 16
+"""Calls of less than 1/16 of a millisecond are over before a thread that has to be woken helps much."""
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
 _TILES_A_CHUNK = 8
@@ -42,10 +44,10 @@ _SEGMENT_MULTIPLE = 1 << 10
 _SHORT_ROW = 512
 _MOST_OPERANDS_OF_ROWS = 24
 
-_JOB_FIELDS = 22
+_JOB_FIELDS = 23
 (_NEXT_JOB, _HANDED_OUT, _CHUNKS, _ACTIVE, _MAY_JOIN, _KERNEL, _FLAGS, _LENGTH, _SEGMENT, _SEGMENTS) = range(10)
 (_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, _OPERANDS, _STRIDES, _OUTER_STRIDES) = range(10, 18)
-_ROW, _ROW_STRIDES = 18, 19
+_ROW, _ROW_STRIDES, _WAKES = 18, 19, 22
 _Job = ctypes.c_int64 * _JOB_FIELDS
 
 
@@ -364,6 +366,7 @@ def _launch(
     tiles = outer_count * segments
     job[_END_TILE] = tiles
     job[_CHUNKS] = -(-tiles // grain)
+    job[_WAKES] = items * _WAKING_CALLS_A_MS >= items_a_ms
     return _Launch(
         nest=n,
         job=bytes(job),

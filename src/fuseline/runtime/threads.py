@@ -13,6 +13,7 @@ import ctypes
 import functools
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,8 @@ _PATIENCE, _THREADS, _PROCESS, _PROCESSOR, _PLACING = 2, 3, 4, 5, 6
 """Numbers behind the locks of `%pool`, by position."""
 _PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
 """What the C library of Linux has to ask and to say where a thread runs."""
+_TAKEN = _PLACING + len(_PLACING_CALLS)
+_CLOCK = _TAKEN + 1
 
 
 class Pool:
@@ -133,7 +136,7 @@ class Pool:
         self.process = os.getpid()
         self.worker_count = 0
         self._lock = Lock()
-        count = _PLACING + len(_PLACING_CALLS) + 1  # the last counts threads that have taken a number
+        count = _CLOCK + 4
         self._memory = ctypes.create_string_buffer(3 * 128 + count * 8 + 64)
         immortal(self._memory)  # workers look at it until the process is gone
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
@@ -143,10 +146,10 @@ class Pool:
         libc.pthread_cond_init(ctypes.c_void_p(self.address + 256), None)
         self._numbers = (ctypes.c_int64 * count).from_address(self.address + 3 * 128)
         self._numbers[_PATIENCE], self._numbers[_PROCESS] = _PATIENCE_PAUSES, self.process
-        self._numbers[_PROCESSOR] = -1
+        self._numbers[_PROCESSOR], self._numbers[_CLOCK] = -1, time.CLOCK_MONOTONIC
         calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]
         if len(calls) == len(_PLACING_CALLS):
-            self._numbers[_PLACING:-1] = [call.value or 0 for call in calls]
+            self._numbers[_PLACING:_TAKEN] = [call.value or 0 for call in calls]
 
     def ensure(self, workers: int) -> int:
         """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""

@@ -24,14 +24,18 @@ pool_threads:
   %too_few = icmp slt i64 %threads, %helpers
   br i1 %too_few, label %other, label %pool_process
 pool_process:
-  %process_at = getelementptr %pool, ptr %found_pool, i64 0, i32 7
-  %process = load i64, ptr %process_at, align 8
-  %here = call i32 @getpid()
-  %here_wide = sext i32 %here to i64
-  %foreign = icmp ne i64 %process, %here_wide
-  br i1 %foreign, label %other, label %begin
+  ; For brief calls fl_run looks, and only where threads would help.
+  %job_at = getelementptr %prepared, ptr %r, i64 0, i32 5
+  %like = load ptr, ptr %job_at, align 8
+  %wakes_at = getelementptr %job, ptr %like, i64 0, i32 22
+  %wakes = load i64, ptr %wakes_at, align 8
+  %is_brief = icmp eq i64 %wakes, 0
+  br i1 %is_brief, label %begin, label %pool_here
+pool_here:
+  %own = call i1 @is_of_this_process(ptr %found_pool)
+  br i1 %own, label %begin, label %other
 begin:
-  %pool = phi ptr [ null, %sharing ], [ %found_pool, %pool_process ]
+  %pool = phi ptr [ null, %sharing ], [ %found_pool, %pool_process ], [ %found_pool, %pool_here ]
   %head_at = getelementptr %caller, ptr %caller, i64 0, i32 3
   %head = load i64, ptr %head_at, align 8
   %type_offset = sub i64 %head, 8
@@ -51,7 +55,7 @@ begin:
   %objects = alloca ptr, i64 %nops, align 8
   %numbers = alloca i64, i64 %nops, align 8
   %job = alloca %job, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %job, ptr %template, i64 176, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %job, ptr %template, i64 184, i1 false)
   br label %input
 input:
   %i = phi i64 [ 0, %begin ], [ %i_next, %input_end ]

@@ -5,11 +5,15 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_signal(ptr)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @getpid()
 
 ; 0 mutex, 1 condition "there is work", 2 condition "a job is done", 3 list of jobs, 4 sleeping threads, 5 patience in pauses,
 ; 6 threads, 7 process, 8 processor of the latest caller; C's 9 sched_getcpu, 10 sched_getaffinity and 11 sched_setaffinity,
-; null where the system has none; 12 threads that have taken a number.
-%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, i64 }
+; null where the system has none; 12 threads that have taken a number; 13 the clock to measure time by; of brief calls that
+; met no thread awake, 14 when the last one began, in nanoseconds, and 15 how many have followed closely upon each other; 16
+; jobs ever put into the list.
+%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, i64, i64, i64, i64, i64 }
 
 declare i64 @llvm.vector.reduce.or.v16i64(<16 x i64>)
 
@@ -105,6 +109,7 @@ entry:
   %head_at = getelementptr %pool, ptr %p, i64 0, i32 3
   %sleeping_at = getelementptr %pool, ptr %p, i64 0, i32 4
   %patience_at = getelementptr %pool, ptr %p, i64 0, i32 5
+  %published_at = getelementptr %pool, ptr %p, i64 0, i32 16
   %numbers_at = getelementptr %pool, ptr %p, i64 0, i32 12
   %number = atomicrmw add ptr %numbers_at, i64 1 monotonic
   %locked0 = call i32 @pthread_mutex_lock(ptr %p)
@@ -151,14 +156,18 @@ report:
   %reported = call i32 @pthread_cond_broadcast(ptr %done_cond)
   br label %look
 wait:
-  ; Calls often follow each other closely: look at the list for a moment before going to sleep.
+  ; Calls often follow each other closely: look for a new job for a moment before going to sleep. On the caller's processor
+  ; that would only keep the caller from its next call.
+  %published = load i64, ptr %published_at, align 8
   %unlocked2 = call i32 @pthread_mutex_unlock(ptr %p)
+  call void @keep_off(ptr %p, ptr %avoided_at)
   %patience = load i64, ptr %patience_at, align 8
   br label %spin
 spin:
-  %tries = phi i64 [ %patience, %wait ], [ %tries_less, %spin_on ]
-  %seen = load atomic ptr, ptr %head_at acquire, align 8
-  %something = icmp ne ptr %seen, null
+  %tries = phi i64 [ %patience, %wait ], [ %tries_less, %spin_on ], [ %tries, %leave ]
+  %known = phi i64 [ %published, %wait ], [ %known, %spin_on ], [ %published_now, %leave ]
+  %seen = load atomic i64, ptr %published_at monotonic, align 8
+  %something = icmp ne i64 %seen, %known
   %weary = icmp sle i64 %tries, 0
   %stop = or i1 %something, %weary
   br i1 %stop, label %settle, label %spin_on
@@ -175,7 +184,7 @@ look_or_sleep:
 any_open:
   %q = phi ptr [ %head_now, %look_or_sleep ], [ %q_next, %any_next ]
   %q_none = icmp eq ptr %q, null
-  br i1 %q_none, label %sleep, label %q_look
+  br i1 %q_none, label %none_open, label %q_look
 q_look:
   %q_handed_out_at = getelementptr %job, ptr %q, i64 0, i32 1
   %q_handed_out = load atomic i64, ptr %q_handed_out_at monotonic, align 8
@@ -188,14 +197,21 @@ q_look:
 any_next:
   %q_next = load ptr, ptr %q, align 8
   br label %any_open
+none_open:
+  br i1 %weary, label %sleep, label %leave
+leave:
+  ; Others have done the new job.
+  %published_now = load i64, ptr %published_at, align 8
+  %unlocked3 = call i32 @pthread_mutex_unlock(ptr %p)
+  br label %spin
 sleep:
   %sleepers = load i64, ptr %sleeping_at, align 8
   %sleepers_more = add i64 %sleepers, 1
-  store i64 %sleepers_more, ptr %sleeping_at, align 8
+  store atomic i64 %sleepers_more, ptr %sleeping_at monotonic, align 8
   %woken = call i32 @pthread_cond_wait(ptr %work_cond, ptr %p)
   %sleepers_then = load i64, ptr %sleeping_at, align 8
   %sleepers_less = sub i64 %sleepers_then, 1
-  store i64 %sleepers_less, ptr %sleeping_at, align 8
+  store atomic i64 %sleepers_less, ptr %sleeping_at monotonic, align 8
   br label %look
 }
 
@@ -213,9 +229,82 @@ entry:
   ret void
 }
 
+define internal i64 @now_ns(ptr %p) nounwind {
+  %time = alloca { i64, i64 }, align 8
+  %clock_at = getelementptr %pool, ptr %p, i64 0, i32 13
+  %clock = load i64, ptr %clock_at, align 8
+  %number = trunc i64 %clock to i32
+  %status = call i32 @clock_gettime(i32 %number, ptr %time)
+  %seconds = load i64, ptr %time, align 8
+  %rest_at = getelementptr { i64, i64 }, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %rest_at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %ns = add i64 %whole, %rest
+  ret i64 %ns
+}
+
+; Whether the job is offered to the pool. Waking a thread takes longer than a brief call, but a thread that is awake and
+; looks for work helps at once. So a brief call is offered where one is; and where many brief calls have followed closely
+; upon each other, one of them wakes threads for those to come.
+define internal i1 @is_offered(ptr %p, ptr %j) nounwind {
+entry:
+  %wakes_at = getelementptr %job, ptr %j, i64 0, i32 22
+  %wakes = load i64, ptr %wakes_at, align 8
+  %long = icmp ne i64 %wakes, 0
+  br i1 %long, label %yes, label %brief
+brief:
+  %threads_at = getelementptr %pool, ptr %p, i64 0, i32 6
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %sleeping_at = getelementptr %pool, ptr %p, i64 0, i32 4
+  %sleeping = load atomic i64, ptr %sleeping_at monotonic, align 8
+  %awake = icmp slt i64 %sleeping, %threads
+  br i1 %awake, label %ours, label %nobody
+nobody:
+  %now = call i64 @now_ns(ptr %p)
+  %before_at = getelementptr %pool, ptr %p, i64 0, i32 14
+  %before = load atomic i64, ptr %before_at monotonic, align 8
+  store atomic i64 %now, ptr %before_at monotonic, align 8
+  %gap = sub i64 %now, %before
+  %close = icmp ult i64 %gap, 50000
+  %series_at = getelementptr %pool, ptr %p, i64 0, i32 15
+  %series = load atomic i64, ptr %series_at monotonic, align 8
+  %series_more = add i64 %series, 1
+  %series_now = select i1 %close, i64 %series_more, i64 0
+  %many = icmp sge i64 %series_now, 32
+  %series_kept = select i1 %many, i64 0, i64 %series_now
+  store atomic i64 %series_kept, ptr %series_at monotonic, align 8
+  br i1 %many, label %wake, label %no
+wake:
+  store i64 1, ptr %wakes_at, align 8
+  br label %ours
+ours:
+  %own = call i1 @is_of_this_process(ptr %p)
+  ret i1 %own
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Not so in a process that was forked from the one whose threads these are.
+define internal i1 @is_of_this_process(ptr %p) nounwind {
+  %process_at = getelementptr %pool, ptr %p, i64 0, i32 7
+  %process = load i64, ptr %process_at, align 8
+  %here = call i32 @getpid()
+  %here_wide = sext i32 %here to i64
+  %same = icmp eq i64 %process, %here_wide
+  ret i1 %same
+}
+
 ; Runs the job on this thread and on the pool's that are free; returns when all of it is done.
 define void @fl_run(ptr %p, ptr %j) nounwind {
 entry:
+  %offered = call i1 @is_offered(ptr %p, ptr %j)
+  br i1 %offered, label %together, label %alone
+alone:
+  call void @fl_run_alone(ptr %j)
+  ret void
+together:
   %fp = call i64 @fp_enter()
   call void @note_processor(ptr %p)
   %work_cond = getelementptr %pool, ptr %p, i64 0, i32 1
@@ -239,15 +328,23 @@ entry:
   %locked = call i32 @pthread_mutex_lock(ptr %p)
   %old = load ptr, ptr %head_at, align 8
   store ptr %old, ptr %j, align 8
-  store atomic ptr %j, ptr %head_at release, align 8
+  store ptr %j, ptr %head_at, align 8
+  %published_at = getelementptr %pool, ptr %p, i64 0, i32 16
+  %published = load i64, ptr %published_at, align 8
+  %published_more = add i64 %published, 1
+  store atomic i64 %published_more, ptr %published_at monotonic, align 8
   %sleeping = load i64, ptr %sleeping_at, align 8
   %unlocked = call i32 @pthread_mutex_unlock(ptr %p)
   br label %remember
 remember:
   ; As many threads as the job has room for, and no others, are woken.
+  %wakes_at = getelementptr %job, ptr %j, i64 0, i32 22
+  %wakes = load i64, ptr %wakes_at, align 8
+  %brief = icmp eq i64 %wakes, 0
   %may = load atomic i64, ptr %may_at monotonic, align 8
   %fewer = icmp slt i64 %may, %sleeping
-  %calls = select i1 %fewer, i64 %may, i64 %sleeping
+  %sleepers = select i1 %fewer, i64 %may, i64 %sleeping
+  %calls = select i1 %brief, i64 0, i64 %sleepers
   br label %wake
 wake:
   %to_wake = phi i64 [ %calls, %remember ], [ %to_wake_less, %wake_one ]
@@ -271,7 +368,7 @@ follow:
   br label %unlink
 remove:
   %after = load ptr, ptr %j, align 8
-  store atomic ptr %after, ptr %link release, align 8
+  store ptr %after, ptr %link, align 8
   %unlocked2 = call i32 @pthread_mutex_unlock(ptr %p)
   %patience = load i64, ptr %patience_at, align 8
   br label %spin

@@ -7,7 +7,6 @@ declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-declare i32 @getpid()
 
 ; 0 the %entry of its dtypes; 1 a Python object that keeps all of this; 2 the value of the thread limit it is for (null:
 ; any); 3 layouts of the operands; 4 bytes of one; 5 %job without addresses; 6 threads of the pool that may help; 7 flags of

@@ -160,7 +160,8 @@ done:
   i64,  ; 18 row (0: the last dimension counts items)
   ptr,  ; 19 strides inside a row
   ptr,  ; 20 ranges of chunks, for fl_run alone
-  i64   ; 21 how many
+  i64,  ; 21 how many
+  i64   ; 22 whether sleeping threads are woken for it
 }
 
 ; Tiles %from up to %to.
