@@ -27,8 +27,8 @@ _SHARES_A_MS = 512
 _LEAST_SHARE_ITEMS, _MOST_SHARE_ITEMS = 1 << 10, 1 << 14
 """A thread is asked to help with work for at least some 2 microseconds."""
 _CHUNKS_A_MS = 32
-"""A thread's share is handed out in chunks of at least some 30 microseconds, so that in short calls each thread computes
-what it computed in the last one: it finds its operands in its own caches, where another core would have to ask for them."""
+"""A thread's share is handed out in chunks of at least some 30 microseconds, so that in short calls each thread
+computes what it computed in the last one: its operands are in its own caches, and another core would wait for them."""
 _SHARED_CALLS_A_MS = 256
 """Calls of less work than one thread does in 4 microseconds are over before another helps, even one that is awake."""
 _WAKING_CALLS_A_MS = 16
@@ -167,9 +167,11 @@ def _launch_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: 
 
 
 def _pace(loop: Loop) -> int:
-    """Elements that one thread computes in a millisecond, about: a power of two, so that programs of similar cost share
-    their launches."""
-    return 1 << max(int(1e6 / loop.item_ns).bit_length() - 1, 0)
+    """Elements that one thread computes in a millisecond, about: a number of three bits, so that programs of similar
+    cost share their launches."""
+    pace = max(int(1e6 / loop.item_ns), 1)
+    dropped = max(pace.bit_length() - 3, 0)
+    return pace >> dropped << dropped
 
 
 def _stores_past_caches(operands: Sequence[Array]) -> bool:
@@ -349,7 +351,9 @@ def _launch(
     row = n.inner if _has_short_rows(n, len(shapes)) else 0
     outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
     outer_count, unit = math.prod(outer), max(row, 1)
-    segment, grain = _division(outer_count, length, unit, thread_count, dispatch_items, items_a_ms // _CHUNKS_A_MS)
+    segment, grain = _division(
+        outer_count, length, unit, thread_count, dispatch_items, max(items_a_ms // _CHUNKS_A_MS, 1)
+    )
     segments = -(-length // segment)
     job = _Job()
     job[_LENGTH] = length

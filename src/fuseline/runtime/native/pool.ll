@@ -265,7 +265,7 @@ nobody:
   %before = load atomic i64, ptr %before_at monotonic, align 8
   store atomic i64 %now, ptr %before_at monotonic, align 8
   %gap = sub i64 %now, %before
-  %close = icmp ult i64 %gap, 50000
+  %close = icmp ult i64 %gap, 200000
   %series_at = getelementptr %pool, ptr %p, i64 0, i32 15
   %series = load atomic i64, ptr %series_at monotonic, align 8
   %series_more = add i64 %series, 1
