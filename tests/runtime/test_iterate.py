@@ -203,6 +203,17 @@ def test_stores_past_the_caches_end_where_the_output_ends(n: int, monkeypatch: p
         assert (guarded[:offset] == 77).all() and (guarded[offset + 3 * n :] == 77).all()
 
 
+@pytest.mark.parametrize("n", [20, 100, 513, 1500])
+def test_stores_past_the_caches_leave_gaps_between_rows_alone(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iterate, "_stores_past_caches", lambda operands: True)
+    x, b = numbers((9, n), 1), numbers((n,), 2)
+    for gap in (1, 3, 16):
+        guarded = np.full((9, n + gap), 7, np.float32)
+        out = guarded[:, :n]
+        run(x, b, x, out=out)
+        assert same_bits(np.ascontiguousarray(out), x * b + x) and (guarded[:, n:] == 7).all()
+
+
 def test_streaming_stores_of_narrow_and_mixed_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "last_level_cache_bytes", lambda: 1)
     x, y = (Expr(input_node(name, F32)) for name in "xy")

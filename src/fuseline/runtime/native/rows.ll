@@ -2,9 +2,10 @@
 
 ; %rows rows of %inner items. Operand i moves by %steps[i] bytes an item and by %row_steps[i] bytes a row. Operands that
 ; run on from row to row are used where they are; inputs that are the same in every row are laid out once; the others
-; pass through packed blocks. If rows are whole vectors and some operand runs across them, as a transpose does, the body is
-; called for each row instead, and operands that are dense inside a row are used where they are.
-define internal void @rows(ptr %k, ptr %args, ptr %steps, ptr %row_steps, i64 %inner, i64 %rows, i64 %flags) nounwind {
+; pass through packed blocks. Outputs that are used where they are may go past the caches. If rows are whole vectors and
+; some operand runs across them, as a transpose does, the body is called for each row instead, and operands that are dense
+; inside a row are used where they are.
+define internal void @rows(ptr %k, ptr %args, ptr %steps, ptr %row_steps, i64 %inner, i64 %rows, i64 %flags, ptr %carries) nounwind {
 entry:
   %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
   %lanes = load i64, ptr %lanes_at, align 8
@@ -36,6 +37,8 @@ entry:
   %kinds = alloca i8, i64 %nops, align 1
   %advances = alloca i64, i64 %nops, align 8
   %apart_only = and i64 %flags, 2
+  %streams = and i64 %flags, 1
+  %streaming = icmp ne i64 %streams, 0
   %row_rest = urem i64 %inner, %lanes
   %row_vectors = udiv i64 %inner, %lanes
   %whole_rows = icmp eq i64 %row_rest, 0
@@ -44,6 +47,7 @@ entry:
   br label %look
 look:
   %i = phi i64 [ 0, %entry ], [ %i_next, %look_next ]
+  %past_caches = phi i1 [ %streaming, %entry ], [ %past_caches_next, %look_next ]
   %step_at = getelementptr i64, ptr %steps, i64 %i
   %step = load i64, ptr %step_at, align 8
   %row_step_at = getelementptr i64, ptr %row_steps, i64 %i
@@ -66,6 +70,11 @@ look:
   %other = select i1 %repeats, i8 1, i8 %loose
   %kind = select i1 %in_place, i8 0, i8 %other
   store i8 %kind, ptr %kind_at, align 1
+  %written_elsewhere = icmp uge i8 %kind, 1
+  %is_output = xor i1 %is_input, true
+  %not_past = and i1 %written_elsewhere, %is_output
+  %may_be_past = xor i1 %not_past, true
+  %past_caches_next = and i1 %past_caches, %may_be_past
   %by_row_step = icmp eq i8 %kind, 3
   %advance = select i1 %by_row_step, i64 %row_step, i64 %row_bytes
   %advance_at = getelementptr i64, ptr %advances, i64 %i
@@ -134,10 +143,15 @@ each_row:
   br i1 %r_more, label %each_row, label %out
 together:
   %count = mul i64 %m, %inner
+  br i1 %past_caches_next, label %past, label %through
+past:
+  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded, ptr %carries)
+  br label %out
+through:
   call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %apart_only, ptr %padded)
   br label %out
 out:
-  %o = phi i64 [ %nin, %together ], [ %nin, %each_row ], [ %o_next, %out_next ]
+  %o = phi i64 [ %nin, %past ], [ %nin, %through ], [ %nin, %each_row ], [ %o_next, %out_next ]
   %o_kind_at = getelementptr i8, ptr %kinds, i64 %o
   %o_kind = load i8, ptr %o_kind_at, align 1
   %o_packed = icmp eq i8 %o_kind, 2

@@ -245,7 +245,7 @@ items:
   call void @fl_block(ptr %k, ptr %here, ptr %steps, i64 %count, i64 %flags, ptr %carries)
   br label %computed
 short:
-  call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count, i64 %flags)
+  call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count, i64 %flags, ptr %carries)
   br label %computed
 computed:
   %t_next = add i64 %t, 1
