@@ -262,6 +262,14 @@ with threads.limit(3):
         for t in workers:
             allowed = os.sched_getaffinity(t)
             assert allowed and allowed <= set(may) and len(allowed) >= len(may) - 1
+    # Somebody restricts the whole process: whatever a thread avoided before, it stays where it is told.
+    for only in (may[-1], may[0]):
+        for t in tasks():
+            os.sched_setaffinity(t, {only})
+        for pause in (0, 0, 0.001, 0.01) * 10:
+            time.sleep(pause)
+            assert (kernel(x, x) == expected).all()
+        assert all(os.sched_getaffinity(t) == {only} for t in workers)
 """
 
 

@@ -17,6 +17,10 @@ declare i32 @getpid()
 
 declare i64 @llvm.vector.reduce.or.v16i64(<16 x i64>)
 
+; What a thread of the pool set itself: the processors that it may use, and the one that it may not use because of an earlier
+; caller, or -1.
+%kept = type { [16 x i64], i64 }
+
 ; Notes the processor that a call comes from.
 define internal void @note_processor(ptr %p) nounwind {
 entry:
@@ -36,10 +40,11 @@ done:
 
 ; Moves this thread of the pool off the caller's processor, for now and for later wakes. Systems whose processors seem to
 ; share no cache, as in many virtual machines, wake a thread where its waker runs, and take milliseconds to part them.
-; %avoided_at holds the processor that this thread may not use because of an earlier caller, or -1.
-define internal void @keep_off(ptr %p, ptr %avoided_at) nounwind {
+; %kept is what this thread has been told.
+define internal void @keep_off(ptr %p, ptr %kept) nounwind {
 entry:
   %mask = alloca <16 x i64>, align 8
+  %first_mask = alloca <16 x i64>, align 8
   %current_at = getelementptr %pool, ptr %p, i64 0, i32 9
   %current = load ptr, ptr %current_at, align 8
   %unknown = icmp eq ptr %current, null
@@ -60,9 +65,32 @@ read:
   %known = icmp eq i32 %status, 0
   br i1 %known, label %again, label %done
 again:
+  %set_mask_at = getelementptr %kept, ptr %kept, i64 0, i32 0
+  %avoided_at = getelementptr %kept, ptr %kept, i64 0, i32 1
   %avoided = load i64, ptr %avoided_at, align 8
   %some = icmp sge i64 %avoided, 0
-  br i1 %some, label %allow, label %forbid
+  br i1 %some, label %recall, label %forbid
+recall:
+  ; Another mask than was set here is somebody else's word, which the avoided processor is not to be added to.
+  %now = load <16 x i64>, ptr %mask, align 8
+  %set_then = load <16 x i64>, ptr %set_mask_at, align 8
+  %differences = xor <16 x i64> %now, %set_then
+  %difference = call i64 @llvm.vector.reduce.or.v16i64(<16 x i64> %differences)
+  %own_mask = icmp eq i64 %difference, 0
+  br i1 %own_mask, label %compare, label %forbid
+compare:
+  ; The same mask may be somebody's word as well: then the process's first thread has been told the same.
+  %process = call i32 @getpid()
+  %status_first = call i32 %get(i32 %process, i64 128, ptr %first_mask)
+  %known_first = icmp eq i32 %status_first, 0
+  %first_word_number = lshr i64 %avoided, 6
+  %first_word_at = getelementptr i64, ptr %first_mask, i64 %first_word_number
+  %first_word = load i64, ptr %first_word_at, align 8
+  %first_bit = and i64 %avoided, 63
+  %first_shifted = lshr i64 %first_word, %first_bit
+  %first_has = trunc i64 %first_shifted to i1
+  %first_may = and i1 %known_first, %first_has
+  br i1 %first_may, label %allow, label %forbid
 allow:
   %avoided_word = lshr i64 %avoided, 6
   %avoided_word_at = getelementptr i64, ptr %mask, i64 %avoided_word
@@ -92,6 +120,7 @@ go:
   %moved = icmp eq i32 %refused, 0
   br i1 %moved, label %remember, label %done
 remember:
+  store <16 x i64> %words, ptr %set_mask_at, align 8
   store i64 %caller, ptr %avoided_at, align 8
   br label %done
 done:
@@ -101,7 +130,8 @@ done:
 ; A thread of the pool: serves jobs for as long as the process lives.
 define ptr @fl_worker(ptr %p) nounwind {
 entry:
-  %avoided_at = alloca i64, align 8
+  %kept = alloca %kept, align 8
+  %avoided_at = getelementptr %kept, ptr %kept, i64 0, i32 1
   store i64 -1, ptr %avoided_at, align 8
   %fp = call i64 @fp_enter()
   %work_cond = getelementptr %pool, ptr %p, i64 0, i32 1
@@ -139,7 +169,7 @@ work:
   %active_at = getelementptr %job, ptr %j, i64 0, i32 3
   %joined = atomicrmw add ptr %active_at, i64 1 acq_rel
   %unlocked = call i32 @pthread_mutex_unlock(ptr %p)
-  call void @keep_off(ptr %p, ptr %avoided_at)
+  call void @keep_off(ptr %p, ptr %kept)
   ; Range 0 is the caller's.
   %ranges_at = getelementptr %job, ptr %j, i64 0, i32 21
   %ranges = load i64, ptr %ranges_at, align 8
@@ -160,7 +190,7 @@ wait:
   ; that would only keep the caller from its next call.
   %published = load i64, ptr %published_at, align 8
   %unlocked2 = call i32 @pthread_mutex_unlock(ptr %p)
-  call void @keep_off(ptr %p, ptr %avoided_at)
+  call void @keep_off(ptr %p, ptr %kept)
   %patience = load i64, ptr %patience_at, align 8
   br label %spin
 spin:
