@@ -116,6 +116,33 @@ def test_small_calls_of_many_kernels_from_many_threads_are_all_right() -> None:
     assert not wrong
 
 
+BRIEF = 40_000
+"""Elements of a call that is shared with threads that are awake, and wakes none unless it is one of a series."""
+
+
+def brief_calls(kernel: Any, seed: int, count: int) -> bool:
+    """Whether calls in a row give what they should, each on what the one before it has left."""
+    generator = default_rng(seed)
+    x, b = (generator.random(BRIEF, np.float32) * np.float32(size) for size in (1.0, 0.01))
+    for _ in range(count):
+        expected = x * b + x
+        kernel(x, b, out=x)
+        if not same_bits(x, expected):
+            return False
+    return True
+
+
+def test_brief_calls_from_many_threads_compute_every_element_once() -> None:
+    k = compile("out = x * b + x")
+
+    def work(seed: int) -> bool:
+        with threads.limit(1 + seed % 3):
+            return brief_calls(k, seed, 200)
+
+    with ThreadPoolExecutor(6) as executor:
+        assert all(executor.map(work, range(6)))
+
+
 def test_many_threads_may_ask_for_the_first_compilation_together() -> None:
     k = compile("out = (x + 3) * y - 0.125")
     gate = threading.Barrier(8)
@@ -167,6 +194,27 @@ def test_a_forked_child_computes_with_its_own_threads() -> None:
             child.join(60)
         assert answers == [True] * 3 and all(child.exitcode == 0 for child in children)
         assert same_bits(*large_call(9))
+
+
+def _brief_calls_in_a_child(queue: Any, kernel: Any, seed: int) -> None:
+    with threads.limit(2):
+        queue.put(
+            brief_calls(kernel, seed, 100) and same_bits(*large_call(seed)) and brief_calls(kernel, seed + 1, 100)
+        )
+
+
+def test_a_child_forked_between_brief_calls_goes_on_with_them() -> None:
+    k = compile("out = x * b + x")
+    fork = multiprocessing.get_context("fork")
+    with threads.limit(2):
+        for seed in range(5):
+            assert brief_calls(k, seed, 100)  # threads are awake when the process forks
+            queue = fork.Queue()
+            child = fork.Process(target=_brief_calls_in_a_child, args=(queue, k, seed))
+            child.start()
+            assert brief_calls(k, seed, 100) and queue.get(timeout=60)
+            child.join(60)
+            assert child.exitcode == 0
 
 
 def _compile_in_a_child(queue: Any, kernel: Any, number: int) -> None:
