@@ -11,7 +11,7 @@ def cache_folder() -> Path:
     """``FUSELINE_CACHE_DIR``, or the folder for caches that the platform gives this user."""
     chosen = os.environ.get("FUSELINE_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("fuseline", appauthor=False))

@@ -294,3 +294,13 @@ def test_a_warm_process_compiles_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_bound_holds_after_every_write(tmp_path: Path) -> None:
+    objects = ObjectCache(tmp_path / "objects", limit_bytes=1000)
+    for number in range(50):
+        assert objects.put(cache.key(str(number)), bytes(200))
+        assert objects.size_bytes() <= 1000
+    assert not objects.put(cache.key("large"), bytes(1000)) and "larger than the bound" in objects.last_problem
+    assert not ObjectCache(tmp_path / "none", limit_bytes=0).put(KEY, b"code")
+    assert not (tmp_path / "none").exists()

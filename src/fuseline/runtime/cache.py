@@ -35,8 +35,8 @@ _HOW_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 class ObjectCache:
     """A directory of entries. ``directory`` None means that there is no cache: every read is a miss.
 
-    ``limit_bytes`` bounds the directory: a sweep after writes removes the entries used longest ago. Keys are lower-case
-    hexadecimal digests, see `key`. Safe from many threads and processes.
+    ``limit_bytes`` bounds the directory: the write that passes it removes the entries used longest ago. Keys are
+    lower-case hexadecimal digests, see `key`. Safe from many threads and processes.
     """
 
     def __init__(self, directory: Path | None, limit_bytes: int = _DEFAULT_LIMIT_BYTES) -> None:
@@ -45,6 +45,8 @@ class ObjectCache:
         self.last_problem = ""
         """Why the last read or write did not work; empty when nothing went wrong."""
         self._writes = 0
+        self._room_bytes = -1
+        """Bytes that may be written until entries are counted again; what other processes write is not in it."""
 
     def get(self, key: str) -> bytes | None:
         """The entry called ``key``, or None when there is none that can be trusted."""
@@ -63,11 +65,16 @@ class ObjectCache:
         """Store ``content``; False when the directory does not allow it."""
         if self.directory is None:
             return False
+        size_bytes = _DIGEST_BYTES + len(content)
+        if size_bytes > self.limit_bytes:
+            self.last_problem = f"an entry of {size_bytes} bytes is larger than the bound of {self.limit_bytes}"
+            return False
         try:
             with _opened(self.directory, create=True) as folder:
                 _write(folder, key, _digest(key, content) + content)
-                if self._writes % _WRITES_BETWEEN_SWEEPS == 0:
-                    _sweep(folder, self.limit_bytes)
+                self._room_bytes -= size_bytes
+                if self._room_bytes < 0 or self._writes % _WRITES_BETWEEN_SWEEPS == 0:
+                    self._room_bytes = _sweep(folder, self.limit_bytes)
         except OSError as error:
             self.last_problem = f"cannot write {self.directory}: {error}"
             return False
@@ -167,13 +174,15 @@ def _entries(folder: int) -> list[tuple[float, int, str]]:
     return sorted(found)
 
 
-def _sweep(folder: int, limit_bytes: int) -> None:
+def _sweep(folder: int, limit_bytes: int) -> int:
+    """Remove the entries used longest ago until the others keep the bound; the bytes that are left to it."""
     entries = _entries(folder)
     excess = sum(size for _, size, _ in entries) - limit_bytes
     for _, size, name in entries:
         if excess <= 0:
             break
         excess -= size * _remove(folder, name)
+    return -excess
 
 
 def _remove(folder: int, name: str) -> bool:

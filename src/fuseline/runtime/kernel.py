@@ -292,7 +292,7 @@ class ElementwiseKernel:
         given = list(out) if isinstance(out, tuple) else [out]
         if len(given) != len(self.outputs):
             raise ShapeError(
-                f"out has {len(given)} arrays and {self.name} has {len(self.outputs)} outputs: "
+                f"out has {_count(len(given), 'array')} and {self.name} has {_count(len(self.outputs), 'output')}: "
                 f"{', '.join(self.outputs)}; give a tuple with an array or None for each"
             )
         for name, o in zip(self.outputs, given, strict=True):
@@ -328,6 +328,10 @@ def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array], most_items: i
     return math.prod(shape[:-1]) <= FEW_ROWS or all(
         a.size == 1 or (a.shape == shape and (a.ndim <= 1 or a.flags.c_contiguous)) for a in arrays
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _signature_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
