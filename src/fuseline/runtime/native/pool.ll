@@ -273,15 +273,15 @@ define internal i64 @now_ns(ptr %p) nounwind {
   ret i64 %ns
 }
 
-; Whether the job is offered to the pool. Waking a thread takes longer than a brief call, but a thread that is awake and
-; looks for work helps at once. So a brief call is offered where one is; and where many brief calls have followed closely
-; upon each other, one of them wakes threads for those to come.
-define internal i1 @is_offered(ptr %p, ptr %j) nounwind {
+; Whether the job is offered to the pool: 0 no, 1 to threads that are awake, 2 to all. Waking a thread takes longer than a
+; brief call, but a thread that is awake and looks for work helps at once. So a brief call is offered where one is; and where
+; many brief calls have followed closely upon each other, one of them wakes threads for those to come.
+define internal i64 @offer(ptr %p, ptr %j) nounwind {
 entry:
   %wakes_at = getelementptr %job, ptr %j, i64 0, i32 22
   %wakes = load i64, ptr %wakes_at, align 8
   %long = icmp ne i64 %wakes, 0
-  br i1 %long, label %yes, label %brief
+  br i1 %long, label %to_all, label %brief
 brief:
   %threads_at = getelementptr %pool, ptr %p, i64 0, i32 6
   %threads = load atomic i64, ptr %threads_at monotonic, align 8
@@ -303,17 +303,16 @@ nobody:
   %many = icmp sge i64 %series_now, 32
   %series_kept = select i1 %many, i64 0, i64 %series_now
   store atomic i64 %series_kept, ptr %series_at monotonic, align 8
-  br i1 %many, label %wake, label %no
-wake:
-  store i64 1, ptr %wakes_at, align 8
-  br label %ours
+  br i1 %many, label %ours, label %no
 ours:
+  %kind = phi i64 [ 1, %brief ], [ 2, %nobody ]
   %own = call i1 @is_of_this_process(ptr %p)
-  ret i1 %own
-yes:
-  ret i1 true
+  %offered = select i1 %own, i64 %kind, i64 0
+  ret i64 %offered
+to_all:
+  ret i64 2
 no:
-  ret i1 false
+  ret i64 0
 }
 
 ; Not so in a process that was forked from the one whose threads these are.
@@ -329,7 +328,8 @@ define internal i1 @is_of_this_process(ptr %p) nounwind {
 ; Runs the job on this thread and on the pool's that are free; returns when all of it is done.
 define void @fl_run(ptr %p, ptr %j) nounwind {
 entry:
-  %offered = call i1 @is_offered(ptr %p, ptr %j)
+  %offer = call i64 @offer(ptr %p, ptr %j)
+  %offered = icmp ne i64 %offer, 0
   br i1 %offered, label %together, label %alone
 alone:
   call void @fl_run_alone(ptr %j)
@@ -368,13 +368,11 @@ together:
   br label %remember
 remember:
   ; As many threads as the job has room for, and no others, are woken.
-  %wakes_at = getelementptr %job, ptr %j, i64 0, i32 22
-  %wakes = load i64, ptr %wakes_at, align 8
-  %brief = icmp eq i64 %wakes, 0
+  %wakes = icmp eq i64 %offer, 2
   %may = load atomic i64, ptr %may_at monotonic, align 8
   %fewer = icmp slt i64 %may, %sleeping
   %sleepers = select i1 %fewer, i64 %may, i64 %sleeping
-  %calls = select i1 %brief, i64 0, i64 %sleepers
+  %calls = select i1 %wakes, i64 %sleepers, i64 0
   br label %wake
 wake:
   %to_wake = phi i64 [ %calls, %remember ], [ %to_wake_less, %wake_one ]
