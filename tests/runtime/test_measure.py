@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import platform
+
 import numpy as np
 import pytest
 
+from fuseline.codegen.llvm import target
 from fuseline.errors import LimitError
-from fuseline.runtime import host, measure
+from fuseline.runtime import cpuid, host, measure
 
 
 def test_candidates_take_turns_and_the_order_rotates() -> None:
@@ -63,3 +67,15 @@ def test_the_host_knows_its_caches_memory_and_targets() -> None:
     assert host.physical_memory_bytes() > 1 << 28
     assert host.host_target().architecture in host.target_names()[0].replace("-", "_")
     assert len(host.identity()) == 16 and host.processor().flags
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86-64")
+def test_the_level_is_one_that_this_very_process_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cpuid.flags() == cpuid.NAMES & host.processor().flags  # on a machine that nothing stands before
+    names = host.target_names()
+    without = {"x86-64-v4": "avx512f", "x86-64-v3": "avx2", "x86-64-v2": "sse4_2"}
+    for level in reversed(names[1:]):
+        known = cpuid.flags() - {without[level]}
+        monkeypatch.setattr(cpuid, "flags", functools.partial(frozenset, known))
+        assert level not in host.target_names()
+        assert host.host_target().vector_bytes <= target(names[names.index(level) - 1]).vector_bytes

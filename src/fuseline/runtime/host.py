@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..codegen.llvm.target import LlvmTarget, target
 from ..errors import UnsupportedError
+from . import cpuid
 
 _DEFAULT_LAST_LEVEL_CACHE_BYTES = 32 << 20
 # psABI levels (x86-64 System V ABI, table 3.1) in the spellings of Linux's /proc/cpuinfo.
@@ -94,7 +95,7 @@ def target_names() -> list[str]:
         return ["aarch64"]
     if machine not in ("x86_64", "amd64"):
         return []
-    flags = processor().flags
+    flags = processor().flags - (cpuid.NAMES - cpuid.flags())
     levels = [("x86-64-v2", _LEVEL_2), ("x86-64-v3", _LEVEL_3), ("x86-64-v4", _LEVEL_4)]
     return ["x86-64"] + [name for name, needed in levels if needed <= flags]
 
