@@ -34,12 +34,15 @@ def _plain(float_name: str, signed: str, unsigned: str) -> _Instruction:
     return written
 
 
-def _intrinsic(float_name: str, signed: str = "", unsigned: str = "") -> _Instruction:
+def _intrinsic(float_name: str, signed: str = "", unsigned: str = "", *, in_place: bool = False) -> _Instruction:
+    """A call of LLVM's own function; ``in_place`` where it is shorter for a number that LLVM can see."""
+
     def written(w: Writer, node: Node) -> str:
         d = node.dtype
         name = float_name if d.is_float else unsigned if d.kind == "uint" else signed
         suffix = f"v{w.lanes}{'f' if d.is_float else 'i'}{d.bits}"
-        return w.call(f"llvm.{name}.{suffix}", w.type(d), [(w.type(d), w.value(a)) for a in node.args])
+        operands = [w.number_in_place(a) if in_place and a.op == "const" else w.value(a) for a in node.args]
+        return w.call(f"llvm.{name}.{suffix}", w.type(d), [(w.type(d), a) for a in operands])
 
     return written
 
@@ -167,9 +170,9 @@ _WRITERS: dict[str, _Instruction] = {
     "ceil": _intrinsic("ceil"),
     "trunc": _intrinsic("trunc"),
     "rint": _intrinsic("nearbyint"),
-    "with_sign": _intrinsic("copysign"),
-    "minimum": _intrinsic("minimum", "smin", "umin"),
-    "maximum": _intrinsic("maximum", "smax", "umax"),
+    "with_sign": _intrinsic("copysign", in_place=True),
+    "minimum": _intrinsic("minimum", "smin", "umin", in_place=True),
+    "maximum": _intrinsic("maximum", "smax", "umax", in_place=True),
     "and": _plain("", "and", "and"),
     "or": _plain("", "or", "or"),
     "xor": _plain("", "xor", "xor"),

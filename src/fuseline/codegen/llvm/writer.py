@@ -53,8 +53,12 @@ class Writer:
         bits, d = int(node.attr("bits")), node.dtype
         if bits and self.target.loads_numbers and d in (F32, F64):
             return self.constant((bits,) * (self.target.vector_bytes * 8 // d.bits), d, self.lanes)
-        self.values[node] = splat(bits, d)
+        self.values[node] = self.number_in_place(node)
         return self.values[node]
+
+    def number_in_place(self, node: Node) -> str:
+        """A constant as a number in the text, which LLVM knows and may keep where it likes."""
+        return splat(int(node.attr("bits")), node.dtype)
 
     def constant(self, entries: tuple[int, ...], d: DType, lanes: int) -> str:
         """A register's ``entries``, given by their bits and loaded from memory, repeated over ``lanes``.
