@@ -36,42 +36,29 @@ def silu(x: Expr) -> Expr:
     """x*sigmoid(x), rounded about once: the quotient is corrected as a whole."""
     if x.dtype is F32:
         y = at_most(at_least(x, -109.0), 18.0)
-        return where((x > 18.0) | (x == 0.0), x, _gate_single(y, y))
+        return with_sign_of(where(x > 18.0, x, _gate_single(y, y)), x)
     limit = _limit(format_of(x))
     numerator = at_least(x, -limit)
     return where((x > limit) | (x == 0.0), x, _gate(at_most(numerator, limit), x.like(0.0), numerator))
 
 
-_SINGLE_UNIT = 2.0**-64
-"""A float32 denominator is scaled by this, so that its range holds exp(109)."""
-
-
 def _gate_single(y: Expr, numerator: Expr | None = None) -> Expr:
-    """numerator/(1 + exp(-y)) in float32 for -109 <= y <= 18, the denominator in two parts, the quotient corrected.
+    """numerator, or else 1, over 1 + exp(-y) in float32 for -109 <= y <= 18."""
+    return _over_one_plus(*exp_single(-y, unit=1.0 / SINGLE_UNIT), numerator)
 
-    Without a numerator, which is 1 then, there is more room for what the exponential was rounded by.
+
+def _over_one_plus(power: Expr, slope: Expr, numerator: Expr | None) -> Expr:
+    """numerator, or else 1, over 1 + power*(1 + slope)/SINGLE_UNIT in float32.
+
+    The denominator is kept in two parts, in a unit so large that its range holds exp(109); the quotient is corrected.
     """
-    f = SINGLE
-    n, bits = round_to_integer(y, -LOG2_E, f, low_bits=f.bias - 64)
-    high, low = f.table("LN2")
-    r_high = fma(n, -high, -y)
-    r_low = n * -low
-    r = r_high + r_low
-    tail = fma(r * r, polynomial(r, f.table("EXP"), cuts=1), r_low)
-    slope, slope_rest = fast_two_sum(r_high, tail)
-    scale = power_of_two(bits, f)  # times 1 + slope it is the exponential
-    # Where the unit is the larger of the two, the sum is exact as long as the smaller one matters.
-    total = scale + _SINGLE_UNIT
-    rest = _SINGLE_UNIT - (total - scale)
-    denominator = fma(scale, slope, total)
-    rest = fma(scale, slope, total - denominator) + rest
+    total, rest = two_sum(power, power.like(SINGLE_UNIT))
+    denominator = fma(power, slope, total)
+    rest = fma(power, slope, total - denominator) + rest
     inverse = 1.0 / denominator
-    if numerator is None:
-        quotient, numerator = inverse, y.like(1.0)
-    else:
-        quotient, rest = numerator * inverse, fma(scale, slope_rest, rest)
-    error = fma(-rest, quotient, fma(-denominator, quotient, numerator))
-    return fma(error, inverse, quotient) * _SINGLE_UNIT
+    quotient = inverse if numerator is None else numerator * inverse
+    error = fma(-rest, quotient, fma(-denominator, quotient, 1.0 if numerator is None else numerator))
+    return fma(error, inverse, quotient) * SINGLE_UNIT
 
 
 def _limit(f: Format) -> float:
@@ -164,13 +151,7 @@ def _gelu_tanh_single(x: Expr) -> Expr:
     ratio = fma(square, cubic, linear)
     ratio_rest = fma(square_rest, cubic, fma(square, cubic_rest, linear_rest)) + fma(square, cubic, linear - ratio)
     n, bits = round_to_integer(y * ratio, -1.0, SINGLE)
-    power, lack = fourth_root_power(bits, 1.0 / _SINGLE_UNIT, 0.25 / LOG2_E)
+    power, lack = fourth_root_power(bits, 1.0 / SINGLE_UNIT, 0.25 / LOG2_E)
     r = fma(-y, ratio, -n) + fma(-y, ratio_rest, lack)
     slope = r * polynomial(r, SINGLE.table("EXP2_QUARTER"))
-    total, rest = two_sum(power, x.like(_SINGLE_UNIT))
-    denominator = fma(power, slope, total)
-    rest = fma(power, slope, total - denominator) + rest
-    inverse = 1.0 / denominator
-    quotient = y * inverse
-    error = fma(-rest, quotient, fma(-denominator, quotient, y))
-    return with_sign_of(where(x > 5.5, x, fma(error, inverse, quotient) * _SINGLE_UNIT), x)
+    return with_sign_of(where(x > 5.5, x, _over_one_plus(power, slope, y)), x)

@@ -87,17 +87,17 @@ def scale_one_plus(r: Expr, slope: Expr, bits: Expr, f: Format) -> Expr:
 
 
 SINGLE_UNIT = 2.0**-64
-"""`exp_single` counts in this unit, so that no power of two of a float32 result leaves the normal range."""
+"""A unit for `exp_single` in which e**x is a normal float32 for -110 <= x <= 44; its inverse serves -44 to 110."""
 
 
-def exp_single(x: Expr, rest: Expr | None = None) -> tuple[Expr, Expr]:
-    """(factor, slope) with e**(x + rest) = factor*(1 + slope)*SINGLE_UNIT in float32, for |x| <= 110.
+def exp_single(x: Expr, rest: Expr | None = None, unit: float = SINGLE_UNIT) -> tuple[Expr, Expr]:
+    """(factor, slope) with e**(x + rest) = factor*(1 + slope)*unit in float32, where the factor is normal.
 
     The factor is a power of the fourth root of two, in 20 bits; the slope, at most 0.1, makes up for that too. Together
     they are off by about 2**-27.
     """
     n, bits = round_to_integer(x, 4.0 * LOG2_E, SINGLE)
-    factor, lack = fourth_root_power(bits, SINGLE_UNIT)
+    factor, lack = fourth_root_power(bits, unit)
     high, low = SINGLE.table("LN2")
     r_low = fma(n, -0.25 * low, lack)
     r = fma(n, -0.25 * high, x) + (r_low if rest is None else r_low + rest)
