@@ -125,7 +125,7 @@ def test_refusals_say_what_is_wrong(affine: Any, pair: Any) -> None:
         (lambda: affine(x, x, numbers(4)), ShapeError, r"x of shape \(5,\) and r of shape \(4,\)"),
         (lambda: affine(x, x, "text"), TypeRuleError, "the input r has dtype"),
         (lambda: affine(x, x, x, out=[1, 2]), TypeRuleError, "output 'out' must be an array, not list"),
-        (lambda: pair(x, x, out=x), ShapeError, "out has 1 arrays and kernel has 2 outputs: s, p"),
+        (lambda: pair(x, x, out=x), ShapeError, "out has 1 array and kernel has 2 outputs: s, p"),
         (lambda: affine(x.astype(np.complex64), x, x), TypeRuleError, "complex64"),
     ]
     for call, error, message in cases:
