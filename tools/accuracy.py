@@ -144,8 +144,12 @@ largest error. For float64 the wider format has 128 bits: most values come from 
 values, which are compared with the 128-bit functions as the samples go by and are within 2⁻¹² ulp of them; close to a
 rounding boundary or to the largest error so far the 128-bit function itself is asked. "All" means every one of the 2³²
 float32 values; other counts are samples (bit patterns, moderate numbers, numbers of many scales, and directed hard
-cases). A special value is wrong where NaN, an infinity or the sign of zero differs
-from C99's Annex F. NumPy's and other packages' figures depend on their version and on this machine's instruction set.
+cases). A special value is wrong where NaN, an infinity or the sign of zero differs from C99's Annex F. NumPy's and
+other packages' figures depend on their version and on this machine's instruction set.
+
+One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is close to 1. The result is what
+cancellation leaves of its operands, and an error far below an ulp of theirs shows: a few ulps where up to three bits
+cancel, any number where almost all do.
 """
 _HEAD = (
     "| function | implementation | largest error | at | mean error | correctly rounded | wrong specials | inputs |\n"
