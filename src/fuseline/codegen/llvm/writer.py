@@ -9,6 +9,9 @@ from ...ir.dtype import BOOL, F16, F32, F64, DType
 from ...ir.node import Node
 from .target import LlvmTarget
 
+FIRST_BLOCK = "compute"
+"""The label of the basic block that a pass of the loop computes in first."""
+
 
 @dataclass
 class Writer:
@@ -20,7 +23,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     globals: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
-    block: str = "loop"
+    block: str = FIRST_BLOCK
     """The label of the basic block that lines are appended to."""
     registers: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
     """The constants in memory that fill a register each, by their element's type and bits."""
@@ -44,6 +47,12 @@ class Writer:
         self.declared[function] = f"declare {result} @{function}({types})"
         given = ", ".join(f"{kind} {value}" for kind, value in operands)
         return self.assign(f"call {result} @{function}({given})")
+
+    def prefetch(self) -> str:
+        """The name of LLVM's prefetch, declared."""
+        name = "llvm.prefetch.p0"
+        self.declared[name] = f"declare void @{name}(ptr, i32, i32, i32)"
+        return name
 
     def value(self, node: Node) -> str:
         """The LLVM operand of a node: a number in place or loaded, or the name of an earlier result."""
