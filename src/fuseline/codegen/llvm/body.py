@@ -65,16 +65,21 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
         if in_steps:
             lockstep.step(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
-    return BodyText(_function(writer, legal.inputs, results), lanes)
+    asked = () if _is_short(legal) else legal.inputs
+    return BodyText(_function(writer, legal.inputs, results, asked), lanes)
 
 
 def _lanes(graph: Graph, target: LlvmTarget, in_steps: bool) -> int:
     """As many elements of the widest computed type as fit the registers that a value takes."""
     widest_operand = max((n.dtype.bits for n in (*graph.inputs, *graph.output_nodes)), default=32)
     widest = max([widest_operand, *(n.dtype.bits for n in graph.nodes)])
-    is_short = (in_steps or len(graph.nodes) <= _SHORT_BODY) and widest_operand <= 32
+    is_short = (in_steps or _is_short(graph)) and widest_operand <= 32
     registers = _REGISTERS_A_VALUE_IF_SHORT if is_short else _REGISTERS_A_VALUE
     return target.vector_bytes * 8 * registers // min(widest, 32)
+
+
+def _is_short(graph: Graph) -> bool:
+    return len(graph.nodes) <= _SHORT_BODY
 
 
 def storage_type(d: DType) -> str:
@@ -102,7 +107,7 @@ def _storable(writer: Writer, value: str, d: DType) -> str:
     return value
 
 
-def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, DType]]) -> str:
+def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, DType]], asked: Sequence[Node]) -> str:
     stored = [(_storable(writer, value, d), storage_type(d), d.bits // 8) for value, d in results]
     operands = range(len(inputs) + len(results))
     lines = [
@@ -119,9 +124,10 @@ def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, D
     lines += ["  %streaming = icmp ne i64 %flags, 0", "  br label %loop", "loop:"]
     lines.append("  %n = phi i64 [ 0, %entry ], [ %m, %next ]")
     lines += [f"  %p{i} = phi ptr [ %s{i}, %entry ], [ %q{i}, %next ]" for i in operands]
-    lines += [f"  br i1 %streaming, label %ask, label %{FIRST_BLOCK}", "ask:"]
-    for i, node in enumerate(inputs):
-        lines += _asked_for(writer, i, node.dtype)
+    if asked:
+        lines += [f"  br i1 %streaming, label %ask, label %{FIRST_BLOCK}", "ask:"]
+        for i, node in enumerate(asked):
+            lines += _asked_for(writer, i, node.dtype)
     lines += [f"  br label %{FIRST_BLOCK}", f"{FIRST_BLOCK}:", *writer.lines]
     lines += ["  br i1 %streaming, label %past_caches, label %into_caches", "past_caches:"]
     lines += [
@@ -154,7 +160,8 @@ def _asked_for(writer: Writer, index: int, d: DType) -> list[str]:
     """Prefetches of what operand ``index`` is read from a few passes later.
 
     A body that computes much fills the processor's queues, and the loads that would find the next lines missing wait
-    behind them. Calls that store past the caches read from memory, so they alone ask.
+    behind them; in a short body they would only take turns of other loads. Calls that store past the caches read from
+    memory, so they alone ask.
     """
     lines = []
     function = writer.prefetch()
