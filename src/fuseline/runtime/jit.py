@@ -87,8 +87,8 @@ def _is_long(text: str) -> bool:
     return text.count("\n") >= _LONG_TEXT_LINES
 
 
-def compile_text(text: str, target: LlvmTarget, *, level: int | None = None, clean_up: bool = False) -> Image:
-    """Compile LLVM ``text`` for ``target``; ``level`` is the code generator's effort (0 to 3), by length if None.
+def compile_text(text: str, target: LlvmTarget, *, clean_up: bool = False) -> Image:
+    """Compile LLVM ``text`` for ``target``.
 
     ``clean_up`` is for text written by hand: it inlines and simplifies. The text of a kernel's body is in its final
     shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
@@ -96,33 +96,33 @@ def compile_text(text: str, target: LlvmTarget, *, level: int | None = None, cle
     """
     is_body = f"define void @{SYMBOL}(" in text
     if is_body and _is_long(text):
-        return _on_own_stack(text, target, level)
-    image = _compiled(text, target, level, clean_up)
+        return _on_own_stack(text, target)
+    image = _compiled(text, target, clean_up)
     if is_body and frame.frame_bytes(image, SYMBOL, target.architecture) > _LARGEST_FRAME_BYTES:
-        return _on_own_stack(text, target, level)
+        return _on_own_stack(text, target)
     return image
 
 
-def _on_own_stack(text: str, target: LlvmTarget, level: int | None) -> Image:
-    image = _compiled(on_own_stack(text, target.architecture), target, level, clean_up=False)
+def _on_own_stack(text: str, target: LlvmTarget) -> Image:
+    image = _compiled(on_own_stack(text, target.architecture), target, clean_up=False)
     needed = frame.frame_bytes(image, INSIDE_SYMBOL, target.architecture)
     code = bytearray(image.code)
     struct.pack_into("<Q", code, image.exports[SIZE_SYMBOL], needed + _SPARE_STACK_BYTES)
     return replace(image, code=bytes(code))
 
 
-def _compiled(text: str, target: LlvmTarget, level: int | None, clean_up: bool) -> Image:
+def _compiled(text: str, target: LlvmTarget, clean_up: bool) -> Image:
     with _compiling:
         llvm = _llvm()
-        machine = _target_machine(llvm, target, _level(text) if level is None else level)
+        machine = _target_machine(llvm, target, _level(text))
         emitted = machine.emit_object(_module(llvm, text, machine, target, clean_up))
     return elf.link(emitted)
 
 
-def assembly(text: str, target: LlvmTarget, *, level: int | None = None, clean_up: bool = False) -> str:
+def assembly(text: str, target: LlvmTarget) -> str:
     """The assembly that `compile_text` would turn into machine code."""
     with _compiling:
         llvm = _llvm()
-        machine = _target_machine(llvm, target, _level(text) if level is None else level)
-        result: str = machine.emit_assembly(_module(llvm, text, machine, target, clean_up))
+        machine = _target_machine(llvm, target, _level(text))
+        result: str = machine.emit_assembly(_module(llvm, text, machine, target, clean_up=False))
     return result
