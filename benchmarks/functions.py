@@ -171,17 +171,22 @@ def measured(name: str, dtype: str, peers: Sequence[str], repetitions: int) -> d
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_INTRODUCTION = """# What functions cost
+
+Written by `python benchmarks/functions.py`. One thread, 32,768 elements that stay in the cache, results into arrays
+that are there where the library allows it; medians of nanoseconds an element. In brackets a peer's time over ours:
+below 1 the peer is faster. The errors that go with them are in `docs/accuracy.md`, the times of whole programs in
+`docs/benchmarks.md`.
+"""
+
+
 def page(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     """docs/functions.md."""
     machine = host.target_names()[-1]
     now = datetime.datetime.now(datetime.UTC)
     shown = ", ".join(f"{package} {version}" for package, version in versions(PACKAGES).items())
     parts = [
-        "# What functions cost\n",
-        "Written by `python benchmarks/functions.py`. One thread, 32,768 elements that stay in the cache, results into an\n"
-        "array that is there where the library allows it; medians of nanoseconds an element. In brackets a peer's time\n"
-        "over fuseline's: below 1 the peer is faster. `docs/accuracy.md` has the errors that go with them, and\n"
-        "`docs/benchmarks.md` what whole programs cost.\n",
+        _INTRODUCTION,
         f"- **Machine**: {host.processor().model} (code for {machine}), {now:%Y-%m-%d %H:%M} UTC.\n"
         f"- **Versions**: {shown}.",
         "- **Operands**: "

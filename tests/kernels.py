@@ -8,7 +8,8 @@ from fuseline.codegen.llvm import LlvmTarget, body_text
 from fuseline.ir.build import Expr, input_node
 from fuseline.ir.dtype import F32, DType
 from fuseline.ir.graph import Graph
-from fuseline.runtime import host, jit
+from fuseline.runtime import host
+from fuseline.runtime.compile import body_image
 from fuseline.runtime.image import LoadedImage
 from fuseline.runtime.loop import Body, Loop
 
@@ -18,7 +19,7 @@ def loop_of(graph: Graph, target: LlvmTarget | None = None) -> Loop:
     chosen = target or host.host_target()
 
     def compile_body() -> Body:
-        return Body(LoadedImage(jit.compile_text(body_text(graph, chosen).text, chosen)))
+        return Body(LoadedImage(body_image(body_text(graph, chosen).text, chosen)))
 
     inputs, outputs = (tuple(n.dtype.numpy for n in nodes) for nodes in (graph.inputs, graph.output_nodes))
     return Loop(inputs, outputs, compile_body)

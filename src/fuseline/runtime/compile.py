@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
+
 from ..codegen.llvm import BodyText, body_text
+from ..codegen.llvm.body import SYMBOL
+from ..codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from ..codegen.llvm.target import LlvmTarget
 from ..floating_point import default_environment
 from ..ir.graph import Graph
 from ..ops import OPERATIONS
-from . import host, jit, native
+from . import frame, host, jit, native
+from .image import Image
 from .loop import LEAST_ITEM_NS, Body, Loop
 
 
@@ -40,7 +46,30 @@ def _item_ns(graph: Graph) -> float:
 
 
 def _body(graph: Graph, target: LlvmTarget) -> Body:
-    return Body(native.load_cached(("elementwise", str(graph)), target, lambda: llvm_text(graph, target).text))
+    return Body(
+        native.load_cached(
+            ("elementwise", str(graph)), target, lambda: body_image(llvm_text(graph, target).text, target)
+        )
+    )
+
+
+_LARGEST_FRAME_BYTES = 64 << 10
+"""Of the caller's stack for a body; one that needs more gets memory of its own, at a microsecond or two a call."""
+_SPARE_STACK_BYTES = 256 << 10
+"""For what a body calls, and for handlers of signals."""
+
+
+def body_image(text: str, target: LlvmTarget) -> Image:
+    """The compiled body of LLVM ``text``, with a stack of its own where it keeps much there."""
+    if not jit.is_long(text):
+        image = jit.compile_text(text, target)
+        if frame.frame_bytes(image, SYMBOL, target.architecture) <= _LARGEST_FRAME_BYTES:
+            return image
+    image = jit.compile_text(on_own_stack(text, target.architecture), target)
+    needed = frame.frame_bytes(image, INSIDE_SYMBOL, target.architecture)
+    code = bytearray(image.code)
+    struct.pack_into("<Q", code, image.exports[SIZE_SYMBOL], needed + _SPARE_STACK_BYTES)
+    return replace(image, code=bytes(code))
 
 
 @default_environment()

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 import threading
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ..codegen.llvm.body import SYMBOL
-from ..codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from ..codegen.llvm.target import LlvmTarget
 from ..errors import CompilerError
-from . import elf, frame
+from . import elf
 from .image import Image
 
 _LONG_TEXT_LINES = 6000
-_LARGEST_FRAME_BYTES = 64 << 10
-"""Of the caller's stack for a body; one that needs more gets memory of its own, at a microsecond or two a call."""
-_SPARE_STACK_BYTES = 256 << 10
-"""For what a body calls, and for handlers of signals."""
 
 _compiling = threading.RLock()
 """Held around all use of LLVM, which llvmlite allows one thread at a time anyway. A fork waits for it, so that a child
@@ -58,32 +52,49 @@ def _target_machine(llvm: Any, target: LlvmTarget, level: int) -> Any:
     return handle.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
 
 
-def _module(llvm: Any, text: str, machine: Any, target: LlvmTarget, clean_up: bool) -> Any:
-    context = llvm.create_context()
-    try:
-        module = llvm.parse_assembly(text, context)
-        module.verify()
-    except RuntimeError as error:
-        raise CompilerError(f"LLVM refuses generated text: {error}") from error
-    module.triple = target.triple
-    if clean_up:
-        passes = llvm.create_new_module_pass_manager()
+@contextmanager
+def _module(llvm: Any, text: str, target: LlvmTarget) -> Iterator[Any]:
+    """The verified module of ``text``.
+
+    It is closed here and not by its finalizer, where an interrupt from the keyboard would be lost.
+    """
+    with llvm.create_context() as context:
+        try:
+            module = llvm.parse_assembly(text, context)
+        except RuntimeError as error:
+            raise _refusal(error) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _refusal(error) from error
+            module.triple = target.triple
+            yield module
+
+
+def _refusal(error: RuntimeError) -> CompilerError:
+    return CompilerError(f"LLVM refuses generated text: {error}")
+
+
+def _clean_up(llvm: Any, module: Any, machine: Any) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    with llvm.create_new_module_pass_manager() as passes, llvm.create_pass_builder(machine, options) as builder:
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         passes.add_instruction_combine_pass()
         passes.add_new_gvn_pass()
         passes.add_aggressive_dce_pass()
-        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
-    return module
+        passes.run(module, builder)
 
 
 def _level(text: str) -> int:
     """The code generator's effort. Above 0 its time grows faster than a block's length: ten seconds at 20,000 lines."""
-    return 0 if _is_long(text) else 2
+    return 0 if is_long(text) else 2
 
 
-def _is_long(text: str) -> bool:
+def is_long(text: str) -> bool:
+    """Whether ``text`` is compiled with little effort, which leaves most values in memory."""
     return text.count("\n") >= _LONG_TEXT_LINES
 
 
@@ -94,28 +105,13 @@ def compile_text(text: str, target: LlvmTarget, *, clean_up: bool = False) -> Im
     shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
     Floating point stays strict: the text carries no fast-math flags and nothing here adds any.
     """
-    is_body = f"define void @{SYMBOL}(" in text
-    if is_body and _is_long(text):
-        return _on_own_stack(text, target)
-    image = _compiled(text, target, clean_up)
-    if is_body and frame.frame_bytes(image, SYMBOL, target.architecture) > _LARGEST_FRAME_BYTES:
-        return _on_own_stack(text, target)
-    return image
-
-
-def _on_own_stack(text: str, target: LlvmTarget) -> Image:
-    image = _compiled(on_own_stack(text, target.architecture), target, clean_up=False)
-    needed = frame.frame_bytes(image, INSIDE_SYMBOL, target.architecture)
-    code = bytearray(image.code)
-    struct.pack_into("<Q", code, image.exports[SIZE_SYMBOL], needed + _SPARE_STACK_BYTES)
-    return replace(image, code=bytes(code))
-
-
-def _compiled(text: str, target: LlvmTarget, clean_up: bool) -> Image:
     with _compiling:
         llvm = _llvm()
         machine = _target_machine(llvm, target, _level(text))
-        emitted = machine.emit_object(_module(llvm, text, machine, target, clean_up))
+        with _module(llvm, text, target) as module:
+            if clean_up:
+                _clean_up(llvm, module, machine)
+            emitted = machine.emit_object(module)
     return elf.link(emitted)
 
 
@@ -124,5 +120,6 @@ def assembly(text: str, target: LlvmTarget) -> str:
     with _compiling:
         llvm = _llvm()
         machine = _target_machine(llvm, target, _level(text))
-        result: str = machine.emit_assembly(_module(llvm, text, machine, target, clean_up=False))
+        with _module(llvm, text, target) as module:
+            result: str = machine.emit_assembly(module)
     return result

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codegen.llvm import body_text
 from ..errors import LimitError
 from ..ir.build import Expr, input_node
 from ..ir.dtype import DTYPES, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
 from ..ir.node import const
-from . import host, iterate, native, threads
-from .loop import Body, Loop
+from . import iterate, threads
+from .compile import elementwise_loop
+from .loop import Loop
 
 _SHORTEST_SAMPLE_S = 1e-3
 """A call shorter than this is repeated inside each sample, so that the clock's own cost does not count."""
@@ -127,12 +127,8 @@ def _copy_loop(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Loop:
     for x in nodes:
         bits = x if not x.dtype.is_float else x.bitcast(DTYPES[f"u{x.dtype.bits}"])
         mixed = mixed ^ bits.cast(wide)
-    graph = Graph([x.node for x in nodes], [(f"o{i}", _as(mixed, d).node) for i, d in enumerate(result_types)])
-    target = host.host_target()
-    return Loop(
-        tuple(x.dtype.numpy for x in nodes),
-        tuple(d.numpy for d in result_types),
-        lambda: Body(native.load_cached(("copy", str(graph)), target, lambda: body_text(graph, target).text)),
+    return elementwise_loop(
+        Graph([x.node for x in nodes], [(f"o{i}", _as(mixed, d).node) for i, d in enumerate(result_types)])
     )
 
 

@@ -38,16 +38,14 @@ def text(target: LlvmTarget) -> str:
     return "\n".join((here / f"{name}.ll").read_text(encoding="utf-8") for name in names)
 
 
-def load_cached(
-    parts: tuple[str, ...], target: LlvmTarget, make_text: Callable[[], str], *, clean_up: bool = False
-) -> LoadedImage:
-    """Code for what ``parts`` describe: from the cache, or compiled from ``make_text()`` and then cached."""
+def load_cached(parts: tuple[str, ...], target: LlvmTarget, made: Callable[[], Image]) -> LoadedImage:
+    """Code for what ``parts`` describe: from the cache, or ``made()`` and then cached."""
     objects = cache.object_cache()
     name = cache.key(cache.generator_fingerprint(), host.identity(), repr(target), *parts)
     stored = objects.get(name)
     if stored is not None:
         return LoadedImage(Image.from_bytes(stored))
-    image = jit.compile_text(make_text(), target, clean_up=clean_up)
+    image = made()
     objects.put(name, image.to_bytes())
     return LoadedImage(image)
 
@@ -55,7 +53,7 @@ def load_cached(
 @functools.cache
 def _support() -> LoadedImage:
     target = host.host_target()
-    loaded = load_cached(("support",), target, lambda: text(target), clean_up=True)
+    loaded = load_cached(("support",), target, lambda: jit.compile_text(text(target), target, clean_up=True))
     loaded.keep()
     return loaded
 
