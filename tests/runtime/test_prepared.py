@@ -201,13 +201,19 @@ def test_repeated_calls_leak_nothing_and_keep_nothing_alive() -> None:
     kernel, two = compile("out = x*y"), compile("a = x + y\nb = x - y")
     x, y = numbers(30, 900), numbers(900, seed=1)
     out, places = np.empty_like(x), (np.empty_like(x), np.empty_like(x))
-    held: list[Any] = [x, y, out, *places, x.dtype, kernel, two]
+    base = numbers(30 * 900 + 1)
+    behind, ahead = base[:-1].reshape(30, 900), base[1:].reshape(30, 900)
+    held: list[Any] = [x, y, out, *places, x.dtype, kernel, two, base]
 
     def calls() -> None:
         for _ in range(50):
             kernel(x, y), kernel(x, 0.5), kernel(x, y, out=out), two(x, y), two(x, y, out=places)
+            # Like a prepared call until its outputs or numbers are looked at.
+            kernel(behind, y, out=ahead), kernel(x, 2**30 + 1), two(x, y, out=(places[0], ahead))
 
     calls()
+    for k in (kernel, two):
+        held += k._fast._records if k._fast is not None else []
     before = [sys.getrefcount(h) for h in held]
     calls()
     assert [sys.getrefcount(h) for h in held] == before

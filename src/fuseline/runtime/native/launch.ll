@@ -36,6 +36,10 @@ pool_here:
   br i1 %own, label %begin, label %other
 begin:
   %pool = phi ptr [ null, %sharing ], [ %found_pool, %pool_process ], [ %found_pool, %pool_here ]
+  ; Python code that runs meanwhile, and other threads, may replace the record.
+  %owner_at = getelementptr %prepared, ptr %r, i64 0, i32 1
+  %owner = load ptr, ptr %owner_at, align 8
+  call void @Py_IncRef(ptr %owner)
   %head_at = getelementptr %caller, ptr %caller, i64 0, i32 3
   %head = load i64, ptr %head_at, align 8
   %type_offset = sub i64 %head, 8
@@ -74,7 +78,7 @@ number:
   %converted = call i1 @put_number(ptr %caller, ptr %e, ptr %object, i64 %item, ptr %place)
   %place_address = ptrtoint ptr %place to i64
   store i64 %place_address, ptr %pointer_at, align 8
-  br i1 %converted, label %input_end, label %other
+  br i1 %converted, label %input_end, label %let_go
 array:
   ; The element of a scalar is where an array has the address of its own.
   %a = getelementptr i8, ptr %object, i64 %head
@@ -112,7 +116,7 @@ several:
   %given_count = call i64 @PyTuple_Size(ptr %given)
   %wanted_count = sub i64 %nops, %count
   %counts_agree = icmp eq i64 %given_count, %wanted_count
-  br i1 %counts_agree, label %unpack, label %other
+  br i1 %counts_agree, label %unpack, label %let_go
 unpack:
   %position = phi i64 [ 0, %several ], [ %position_next, %unpack ]
   %member = call ptr @PyTuple_GetItem(ptr %given, i64 %position)
@@ -124,7 +128,7 @@ unpack:
   br i1 %unpack_more, label %unpack, label %check
 check:
   %verdict = call i64 @given_outputs(ptr %caller, ptr %e, ptr %r, i64 %count, i64 %nops, ptr %pointers, ptr %objects)
-  switch i64 %verdict, label %hold [ i64 0, label %other ]
+  switch i64 %verdict, label %hold [ i64 0, label %let_go ]
 hold:
   %h = phi i64 [ %count, %check ], [ %h_next, %hold ]
   %held_at = getelementptr ptr, ptr %objects, i64 %h
@@ -176,9 +180,6 @@ run:
   store ptr %pointers, ptr %job_operands_at, align 8
   %may_join_at = getelementptr %job, ptr %job, i64 0, i32 4
   store i64 %helpers, ptr %may_join_at, align 8
-  %owner_at = getelementptr %prepared, ptr %r, i64 0, i32 1
-  %owner = load ptr, ptr %owner_at, align 8
-  call void @Py_IncRef(ptr %owner)
   %lets_others_at = getelementptr %prepared, ptr %r, i64 0, i32 9
   %lets_others = load i64, ptr %lets_others_at, align 8
   %keeps = icmp eq i64 %lets_others, 0
@@ -203,7 +204,11 @@ finished:
   %answer = call ptr @packed_result(ptr %wrap, ptr %objects, i64 %count, i64 %nops)
   ret ptr %answer
 failed:
+  call void @Py_DecRef(ptr %owner)
   ret ptr null
+let_go:
+  call void @Py_DecRef(ptr %owner)
+  br label %other
 other:
   ret ptr inttoptr (i64 1 to ptr)
 }
