@@ -9,7 +9,7 @@ import functools
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +25,17 @@ from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
 from ..runtime import iterate
 from ..runtime.compile import elementwise_loop
-from ..runtime.kernel import DTypes, ElementwiseKernel, as_arrays, speaks_for_itself
+from ..runtime.kernel import ElementwiseKernel
 from ..runtime.locks import Lock
 from ..runtime.loop import Loop
+from ..runtime.operands import DTypes, as_arrays, speaks_for_itself
+from ..runtime.signature import Signature
 from ..runtime.staged import StagedProgram
+from .emitting import EmitTarget, emit_text
 from .program import Source, as_program
 
-EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
+if TYPE_CHECKING:
+    import inspect
 
 _UFUNC_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
 """Loops that a ufunc gets, in NumPy's order of preference."""
@@ -76,31 +80,46 @@ def kernel_of(program: Program, name: str) -> Kernel:
     reduces = any(OPERATIONS[n.op].index_rule == "reduction" for n in program.nodes)
     if reduces:
         return ReducingKernel(program, name)
-    return CapturingKernel(program, name) if program.captures else Kernel(program, name)
+    return CapturingKernel(program, name) if program.captures else UfuncKernel(program, name)
 
 
-class Kernel(ElementwiseKernel):
+class Kernel:
     """A compiled program. Call it with arrays, by position or by name, and ``out=`` if results have a place already.
 
     One output is returned as an array, several as a named tuple. Arrays broadcast; dtypes follow NumPy's promotion;
     results do not depend on layout, length or threads.
     """
 
+    program: Program
+    signature: Signature
     __wrapped__: Callable[..., Any]
 
-    def __init__(self, program: Program, name: str = "kernel") -> None:
-        self.program = program
-        declared = [d for d in program.inputs if d.shape is not None]
-        super().__init__(
-            name,
-            f"{name}({', '.join(d.name for d in program.inputs)}) -> {', '.join(n for n, _ in program.outputs)}",
-            [d.name for d in program.inputs],
-            [n for n, _ in program.outputs],
-            self._loop,
-            self._ufunc_signatures,
-            reads_of(program),
-            self._check_declared_shapes if declared else None,
-        )
+    if TYPE_CHECKING:  # each kind of kernel has its own
+        __call__: Callable[..., Any]
+
+        @property
+        def ufunc(self) -> np.ufunc:
+            """The kernel as a `numpy.ufunc`; `UnsupportedError` where there is none."""
+
+    @property
+    def name(self) -> str:
+        """What results of several outputs, and the ufunc, are called."""
+        return self.signature.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the operands, in call order."""
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the results."""
+        return self.signature.outputs
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `inspect.signature` and editors show: the inputs, and ``out``."""
+        return self.signature.for_python()
 
     # ── what it is ──
 
@@ -126,33 +145,6 @@ class Kernel(ElementwiseKernel):
     def __reduce__(self) -> Any:
         return kernel_of, (self.program, self.name), {"__doc__": self.__doc__}
 
-    def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
-        """As the base class, unless a function is being traced or the other library knows no several outputs."""
-        recorded = self._recorded(values, outputs)
-        if recorded is not None:
-            return recorded
-        self._check_foreign(values)
-        try:
-            return super()._call_foreign(values, outputs)
-        except TypeError as error:
-            # Some libraries (dask) take ufuncs of one output alone: each output then is a ufunc of its own.
-            if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
-                raise
-            return self._result_type(*[part.ufunc(*values) for part in self._parts])
-
-    def _check_foreign(self, values: Sequence[Any]) -> None:
-        """What declarations forbid is forbidden to arrays of other libraries too, as far as these say what they are."""
-        for declared, value in zip(self.program.inputs, values, strict=True):
-            if declared.dtype is not None and isinstance(getattr(value, "dtype", None), np.dtype):
-                declared_dtype(declared, value.dtype)
-        if self._check_shapes is not None:
-            self._check_shapes({name: tuple(np.shape(v)) for name, v in zip(self.inputs, values, strict=True)})
-
-    @functools.cached_property
-    def _parts(self) -> list[Kernel]:
-        """A kernel for each output, with all inputs."""
-        return [Kernel(self.program.with_outputs([name]), f"{self.name}_{name}") for name in self.outputs]
-
     def _recorded(self, values: Sequence[Any], out: Any) -> Any:
         """The results of a call in a function that is being traced, which this program becomes part of; else None."""
         from ..frontends.trace import recording_of
@@ -163,7 +155,7 @@ class Kernel(ElementwiseKernel):
         if out is not None:
             raise TraceError(f"{recording.name}: {self.name} with out= cannot be recorded; return its result")
         results = recording.inline(self.program, dict(zip(self.inputs, values, strict=True)))
-        return results[0] if len(results) == 1 else self._result_type(*results)
+        return self.signature.result(results)
 
     # ── specialising ──
 
@@ -173,6 +165,63 @@ class Kernel(ElementwiseKernel):
         for declared, given in zip(self.program.inputs, dtypes, strict=True):
             types[declared.name] = TensorType(declared_dtype(declared, given), None)
         return optimize(specialise(self.program, types))
+
+
+def signature_of(program: Program, name: str) -> Signature:
+    """The names of a kernel of ``program``."""
+    return Signature(name, tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs))
+
+
+def documentation_of(program: Program, name: str) -> str:
+    """The first line of a kernel's documentation: what goes in and what comes out."""
+    return f"{name}({', '.join(d.name for d in program.inputs)}) -> {', '.join(n for n, _ in program.outputs)}"
+
+
+class UfuncKernel(Kernel, ElementwiseKernel):
+    """An elementwise program: compiled loops, which are a NumPy ufunc as well."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.program = program
+        declared = [d for d in program.inputs if d.shape is not None]
+        ElementwiseKernel.__init__(
+            self,
+            signature_of(program, name),
+            documentation_of(program, name),
+            self._loop,
+            self._ufunc_signatures,
+            reads_of(program),
+            self._check_declared_shapes if declared else None,
+        )
+
+    def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
+        """NumPy's ufunc protocol decides, unless a function is being traced.
+
+        Where the other library does not know several outputs, each is computed apart.
+        """
+        recorded = self._recorded(values, outputs)
+        if recorded is not None:
+            return recorded
+        self._check_foreign(values)
+        try:
+            return super()._call_foreign(values, outputs)
+        except TypeError as error:
+            # Some libraries (dask) take ufuncs of one output alone: each output then is a ufunc of its own.
+            if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
+                raise
+            return self.signature.result([part.ufunc(*values) for part in self._parts])
+
+    def _check_foreign(self, values: Sequence[Any]) -> None:
+        """What declarations forbid is forbidden to arrays of other libraries too, as far as these say what they are."""
+        for declared, value in zip(self.program.inputs, values, strict=True):
+            if declared.dtype is not None and isinstance(getattr(value, "dtype", None), np.dtype):
+                declared_dtype(declared, value.dtype)
+        if self._check_shapes is not None:
+            self._check_shapes({name: tuple(np.shape(v)) for name, v in zip(self.inputs, values, strict=True)})
+
+    @functools.cached_property
+    def _parts(self) -> list[UfuncKernel]:
+        """A kernel for each output, with all inputs."""
+        return [UfuncKernel(self.program.with_outputs([name]), f"{self.name}_{name}") for name in self.outputs]
 
     def _loop(self, dtypes: DTypes) -> Loop:
         return elementwise_loop(self.typed_graph(dtypes))
@@ -197,7 +246,7 @@ class Kernel(ElementwiseKernel):
         check_shapes(self.program.inputs, shapes)
 
 
-class CapturingKernel(Kernel):
+class CapturingKernel(UfuncKernel):
     """A kernel whose function read arrays from its surroundings: they are operands that the caller need not give."""
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
@@ -227,7 +276,9 @@ class ReducingKernel(Kernel):
     """A program with reductions: compiled loops between reductions by the documented tree (`runtime.staged`)."""
 
     def __init__(self, program: Program, name: str) -> None:
-        super().__init__(program, name)
+        self.program = program
+        self.signature = signature_of(program, name)
+        self.__doc__ = documentation_of(program, name)
         self._staged: dict[Any, StagedProgram] = {}
         self._staged_lock = Lock()
 
@@ -243,7 +294,7 @@ class ReducingKernel(Kernel):
         for name, array in self.program.captures.items():
             if self.inputs.index(name) >= len(args):
                 named.setdefault(name, array)
-        values = self._bind(args, named)
+        values = self.signature.operands(args, named)
         if any(map(speaks_for_itself, values)):
             recorded = self._recorded(values, out)
             if recorded is not None:
@@ -252,12 +303,12 @@ class ReducingKernel(Kernel):
         arrays, dtypes = as_arrays(values, self.inputs)
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         results = self._staged_program(arrays, dtypes).run(dict(zip(self.inputs, arrays, strict=True)))
-        pairs = list(zip(results.items(), self._outputs(out), strict=True))
+        pairs = list(zip(results.items(), self.signature.places(out), strict=True))
         for (name, result), place in pairs:  # all of them, before anything is written
             if place is not None:
                 iterate.check_output(place, result.shape, result.dtype, name)
         placed = [_placed(result, place) for (_, result), place in pairs]
-        return placed[0] if len(placed) == 1 else self._result_type(*placed)
+        return self.signature.result(placed)
 
     def _refuse_masks(self, values: Sequence[Any]) -> None:
         """Other arrays are computed on as plain ones; a mask would be lost in that."""
@@ -337,26 +388,3 @@ def check_shapes(declared: Sequence[Declaration], shapes: Mapping[str, tuple[int
                     raise ShapeError(f"the size {dim} is {first} in {where} and {length} in {d.name}")
             elif dim != length:
                 raise ShapeError(f"the input {d.name} is declared [{wanted}]; the array given has shape {given}")
-
-
-@default_environment()
-def emit_text(graph: Graph, target: str, name: str) -> str:
-    """The text of an optimised graph in one of the targets."""
-    match target:
-        case "numpy" | "numpy-planned":
-            from ..codegen.numpy import emit_numpy
-
-            return emit_numpy(graph, name, planned=target == "numpy-planned")
-        case "c":
-            from ..codegen.c import emit_program
-
-            return emit_program(graph, name, note=f"{name}\n\n{graph}").source
-        case "llvm":
-            from ..runtime.compile import llvm_text
-
-            return llvm_text(graph).text
-        case "asm":
-            from ..runtime.compile import assembly_text
-
-            return assembly_text(graph)
-    raise UnknownNameError(f"no target is called {target!r}; there are numpy, numpy-planned, c, llvm and asm")

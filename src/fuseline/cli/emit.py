@@ -86,7 +86,7 @@ def emit(
         case Target.C:
             text = _c(found, _identifier(name), functions, source, header)
         case _:
-            from fuseline.api.kernel import emit_text
+            from fuseline.api.emitting import emit_text
 
             text = emit_text(found, target.value, _identifier(name))
     _write(text if text.endswith("\n") else text + "\n", output)

@@ -9,28 +9,21 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..errors import NumberRangeError, ShapeError, TypeRuleError
 from ..floating_point import default_environment
 from . import arrays as array_layout
 from . import iterate, nest, recycle, threads
 from .fastcall import FastCall
 from .locks import Lock
 from .loop import Loop
+from .operands import Array, DTypes, as_arrays, speaks_for_itself
+from .signature import Signature
 from .ufunc import OPERAND_LIMIT, make_ufunc
-
-if TYPE_CHECKING:
-    import inspect
-
-Array = NDArray[Any]
-DTypes = tuple[np.dtype[Any], ...]
 
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
@@ -41,9 +34,6 @@ _SHARING_PAYS_NS = 60_000
 FEW_ROWS = 64
 """Operands that are not contiguous and of one shape go that way too if they have at most this many rows."""
 _PREPARED_CALLS = 256
-
-_WEAK_TYPES = (bool, int, float)
-"""Python numbers take the dtype of the arrays they meet (NEP 50)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class _UfuncOnce:
             made = kernel.__dict__.get("ufunc")
             if made is None:
                 loops = [kernel.specialisation(dtypes).loop for dtypes in kernel._signatures()]
-                made = kernel.__dict__["ufunc"] = make_ufunc(kernel.name, kernel.__doc__ or "", loops)
+                made = kernel.__dict__["ufunc"] = make_ufunc(kernel.signature.name, kernel.__doc__ or "", loops)
             return made
 
 
@@ -77,10 +67,8 @@ class ElementwiseKernel:
     """A callable over arrays of any shapes that broadcast.
 
     Args:
-        name: what the ufunc is called; results of several outputs are a named tuple of this name.
+        signature: names; the ufunc is called as the kernel is.
         doc: documentation of the ufunc.
-        inputs: names of the operands, in call order.
-        outputs: names of the results.
         specialise: the `Loop` for given input dtypes, with the output dtypes decided and nothing compiled. It raises
             `TypeRuleError` for dtypes that the program does not admit. Called once for each tuple of dtypes.
         signatures: input dtypes of the loops that `ufunc` shall have, in NumPy's order of preference; a function, since
@@ -94,38 +82,32 @@ class ElementwiseKernel:
     # An instance's call is looked up on its type, which finds this slot: no Python frame stands before the builtin.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "_check_shapes", "_fast", "_input_count", "_known", "_lock",
-        "_pack", "_prepared", "_remembered", "_result_type", "_signatures", "_single", "_specialise",
-        "inputs", "name", "outputs",
+        "_pack", "_prepared", "_remembered", "_signatures", "_single", "_specialise", "signature",
     )  # fmt: skip
     __call__: Callable[..., Any]
 
     def __init__(
         self,
-        name: str,
+        signature: Signature,
         doc: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
         specialise: Callable[[DTypes], Loop],
         signatures: Callable[[], Sequence[DTypes]],
         reads: Sequence[frozenset[int]] | None = None,
         check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
     ) -> None:
-        self.name = name
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        self.signature = signature
         self.__doc__ = doc
         self._specialise = specialise
         self._signatures = signatures
         self._check_shapes = check_shapes
-        self._input_count = len(self.inputs)
+        self._input_count = len(self.signature.inputs)
         everything = frozenset(range(self._input_count))
-        self._reads = tuple(reads) if reads is not None else (everything,) * len(self.outputs)
+        self._reads = tuple(reads) if reads is not None else (everything,) * len(self.signature.outputs)
         self._reads_evenly = all(r == everything for r in self._reads)
         self._has_constant_output = self._input_count > 0 and not all(self._reads)
-        self._single = len(self.outputs) == 1
-        self._result_type: Any = result_type(name, self.outputs)
+        self._single = self.signature.is_single
         # What `_make` does, without a Python frame.
-        self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, self._result_type)
+        self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, self.signature.result_type)
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = Lock()
         few_rows = FEW_ROWS if self._reads_evenly else 0
@@ -133,15 +115,6 @@ class ElementwiseKernel:
         self._remembered: DTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """What `inspect.signature` and editors show: the inputs, and ``out``."""
-        import inspect
-
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        operands = [inspect.Parameter(name, kind) for name in self.inputs]
-        return inspect.Signature([*operands, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)])
 
     ufunc = _UfuncOnce()
 
@@ -157,7 +130,7 @@ class ElementwiseKernel:
         loop = self._specialise(dtypes)
         operand_count = loop.operand_count
         has_ufunc = self._input_count > 0 and operand_count <= OPERAND_LIMIT
-        made = Specialisation(loop, make_ufunc(self.name, self.__doc__ or "", [loop]) if has_ufunc else None)
+        made = Specialisation(loop, make_ufunc(self.signature.name, self.__doc__ or "", [loop]) if has_ufunc else None)
         self._known[dtypes] = made
         return made
 
@@ -181,42 +154,42 @@ class ElementwiseKernel:
                 outputs = out if out is None or type(out) is tuple else (out,)
                 results = iterate.run_prepared(prepared, args, outputs)
                 if results is not None:
-                    return results[0] if self._single else self._result_type(*results)
+                    return self.signature.result(results)
         return self._call(args, named)
 
     @default_environment()  # for what NumPy converts and copies on the way; bodies enter it themselves
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         out = named.pop("out", None)
         if named or len(args) != self._input_count:
-            values = self._bind(args, named)
+            values = self.signature.operands(args, named)
             if self._fast is not None:
                 return self._fast.function(*values) if out is None else self._fast.function(*values, out=out)
         else:
             values = args
-        outputs = self._outputs(out)
+        outputs = self.signature.places(out)
         if any(speaks_for_itself(v) for v in (*values, *outputs)):
             return self._call_foreign(values, outputs if out is not None else None)
-        arrays, dtypes = as_arrays(values, self.inputs)
+        arrays, dtypes = as_arrays(values, self.signature.inputs)
         if self._check_shapes is not None:
-            self._check_shapes({name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
+            self._check_shapes({name: a.shape for name, a in zip(self.signature.inputs, arrays, strict=True)})
         made = self.specialisation(dtypes)
         if self._remembered is not dtypes and self._remembered != dtypes:
             self._remember(dtypes, made)
         results = self._run(made, arrays, outputs, values)
-        return results[0] if self._single else self._result_type(*results)
+        return self.signature.result(results)
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
         """A call with operands that take part in NumPy's ufunc protocol, which therefore decides."""
         results = self.ufunc(*values) if outputs is None else self.ufunc(*values, out=tuple(outputs))
-        several = isinstance(results, tuple) and len(results) == len(self.outputs)
-        return self._result_type(*results) if several and not self._single else results
+        several = isinstance(results, tuple) and len(results) == len(self.signature.outputs)
+        return self.signature.result(results) if several and not self._single else results
 
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]
     ) -> list[Any]:
         if not self._reads_evenly and (self._has_constant_output or len({a.shape for a in arrays}) > 1):
             return self._run_apart(made.loop, arrays, outputs)
-        names = (*self.inputs, *self.outputs)
+        names = (*self.signature.inputs, *self.signature.outputs)
         shape = nest.broadcast_shape([a.shape for a in arrays], names)
         fresh = all(o is None for o in outputs)
         if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays, small_items(made.loop)):
@@ -234,7 +207,7 @@ class ElementwiseKernel:
         Results are new arrays until all runs are over, so that no run reads what another has written.
         """
         shapes = [
-            nest.broadcast_shape([arrays[i].shape for i in sorted(r)], [self.inputs[i] for i in sorted(r)])
+            nest.broadcast_shape([arrays[i].shape for i in sorted(r)], [self.signature.inputs[i] for i in sorted(r)])
             for r in self._reads
         ]
         results: list[Any] = [None] * len(outputs)
@@ -247,7 +220,7 @@ class ElementwiseKernel:
                 results[o] = computed[o]
         for position, place in enumerate(outputs):
             if place is not None:
-                iterate.check_output(place, shapes[position], loop.outputs[position], self.outputs[position])
+                iterate.check_output(place, shapes[position], loop.outputs[position], self.signature.outputs[position])
         for position, place in enumerate(outputs):
             if place is not None:
                 np.copyto(place, results[position], casting="same_kind")
@@ -273,48 +246,6 @@ class ElementwiseKernel:
         if self._fast is not None:
             self._fast.prepare(prepared, numbers, threads.limit_variable.get())
 
-    def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        unknown = [n for n in named if n not in self.inputs[len(args) :]]
-        if unknown or len(args) > self._input_count:
-            given_twice = [n for n in unknown if n in self.inputs]
-            what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
-            if not unknown:
-                what = f"{len(args)} operands are given"
-            raise TypeRuleError(f"{self.name}: {what}; its inputs are {', '.join(self.inputs) or 'none'}")
-        missing = [n for n in self.inputs[len(args) :] if n not in named]
-        if missing:
-            raise TypeRuleError(f"{self.name}: the input {', '.join(missing)} is missing")
-        return args + tuple(named[n] for n in self.inputs[len(args) :])
-
-    def _outputs(self, out: Any) -> list[Any]:
-        if out is None:
-            return [None] * len(self.outputs)
-        given = list(out) if isinstance(out, tuple) else [out]
-        if len(given) != len(self.outputs):
-            raise ShapeError(
-                f"out has {_count(len(given), 'array')} and {self.name} has {_count(len(self.outputs), 'output')}: "
-                f"{', '.join(self.outputs)}; give a tuple with an array or None for each"
-            )
-        for name, o in zip(self.outputs, given, strict=True):
-            if o is not None and not isinstance(o, np.ndarray) and not speaks_for_itself(o):
-                raise TypeRuleError(f"output {name!r} must be an array, not {type(o).__name__}")
-        return given
-
-
-@functools.cache
-def result_type(name: str, outputs: tuple[str, ...]) -> Any:
-    """The named tuple of a kernel's results; it pickles as its name, its fields and its values."""
-
-    def reduce(self: Any) -> Any:
-        return _result, (name, outputs, tuple(self))
-
-    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]
-    return type(name, (plain,), {"__slots__": (), "__reduce__": reduce})
-
-
-def _result(name: str, outputs: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    return result_type(name, outputs)(*values)
-
 
 def small_items(loop: Loop) -> int:
     """Elements up to which a call of ``loop`` is better left to NumPy's iteration and this thread."""
@@ -330,10 +261,6 @@ def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array], most_items: i
     )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _signature_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """What has to be equal for two calls to need the same work; of anything but arrays, something that matches none."""
     try:
@@ -341,51 +268,3 @@ def _signature_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
     except AttributeError:
         return ()
     return (threads.thread_count(), *kinds)
-
-
-def speaks_for_itself(value: Any) -> bool:
-    """Whether NumPy's ufunc protocol should handle the call: array types of other libraries, subclasses of ndarray."""
-    kind = type(value)
-    if kind is np.ndarray or isinstance(value, (np.generic, *_WEAK_TYPES)):
-        return False
-    return hasattr(kind, "__array_ufunc__")
-
-
-def _check_number(dtype: np.dtype[Any], name: str) -> None:
-    """Refuse text, dates, objects and structures by name, before NumPy is asked to promote them."""
-    if dtype.hasobject or (dtype.kind in "SUVmM" and dtype.num < array_layout.FIRST_USER_TYPE):
-        raise TypeRuleError(f"the input {name} has dtype {dtype}; compiled kernels take numbers")
-
-
-def _number_array(value: Any, dtypes: Sequence[np.dtype[Any]], name: str) -> Array:
-    """A Python number in the dtype that the arrays beside it call for (NEP 50)."""
-    try:
-        made = np.asarray(value, _dtype_beside(dtypes, value))
-    except OverflowError:
-        shown = f"the number {value}" if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
-        raise NumberRangeError(f"the input {name}: {shown} does not fit {np.result_type(*dtypes, 0)}") from None
-    _check_number(made.dtype, name)
-    return made
-
-
-def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] | None:
-    """NumPy's answer; floats of ml_dtypes, beside which NumPy makes a Python float 64 bits wide, count as its own."""
-    if not dtypes:
-        return None
-    common = np.result_type(*dtypes)
-    return common if common.num >= array_layout.FIRST_USER_TYPE else np.result_type(*dtypes, value)
-
-
-def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
-    """Arrays in native byte order, and their dtypes; Python numbers take the dtype of the arrays."""
-    strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
-    for value, name in zip(strong, names, strict=True):
-        if isinstance(value, np.ndarray):
-            _check_number(value.dtype, name)
-    arrays: list[Array] = []
-    for value, name in zip(strong, names, strict=True):
-        if not isinstance(value, np.ndarray):
-            dtypes = [v.dtype for v in strong if isinstance(v, np.ndarray)]
-            value = _number_array(value, dtypes, name)
-        arrays.append(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
-    return arrays, tuple([a.dtype for a in arrays])

@@ -1,0 +1,31 @@
+"""A program as text for other compilers: NumPy calls, C, LLVM IR, or the assembly of this machine's body."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..errors import UnknownNameError
+from ..floating_point import default_environment
+from ..ir.graph import Graph
+from ..runtime.compile import assembly_text, llvm_text
+
+EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
+
+
+@default_environment()
+def emit_text(graph: Graph, target: str, name: str) -> str:
+    """The text of an optimised graph in one of the targets."""
+    match target:
+        case "numpy" | "numpy-planned":
+            from ..codegen.numpy import emit_numpy
+
+            return emit_numpy(graph, name, planned=target == "numpy-planned")
+        case "c":
+            from ..codegen.c import emit_program
+
+            return emit_program(graph, name, note=f"{name}\n\n{graph}").source
+        case "llvm":
+            return llvm_text(graph).text
+        case "asm":
+            return assembly_text(graph)
+    raise UnknownNameError(f"no target is called {target!r}; there are numpy, numpy-planned, c, llvm and asm")

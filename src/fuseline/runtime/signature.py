@@ -1,0 +1,99 @@
+"""What a kernel's call looks like: its operands by position or by name, places for its results, and what it returns."""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ShapeError, TypeRuleError
+from .operands import speaks_for_itself
+
+if TYPE_CHECKING:
+    import inspect
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Names of a kernel, its operands in call order, and its results."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @functools.cached_property
+    def result_type(self) -> Any:
+        """The named tuple of several results."""
+        return result_type(self.name, self.outputs)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a call returns one array, and no tuple."""
+        return len(self.outputs) == 1
+
+    def result(self, values: Sequence[Any]) -> Any:
+        """What a call returns for the values of its outputs."""
+        return values[0] if self.is_single else self.result_type(*values)
+
+    def operands(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """One value for each input. Raises `TypeRuleError` for names that are unknown, missing or given twice."""
+        unknown = [n for n in named if n not in self.inputs[len(args) :]]
+        if unknown or len(args) > len(self.inputs):
+            given_twice = [n for n in unknown if n in self.inputs]
+            what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
+            if not unknown:
+                what = f"{len(args)} operands are given"
+            raise TypeRuleError(f"{self.name}: {what}; its inputs are {', '.join(self.inputs) or 'none'}")
+        missing = [n for n in self.inputs[len(args) :] if n not in named]
+        if missing:
+            raise TypeRuleError(f"{self.name}: the input {', '.join(missing)} is missing")
+        return args + tuple(named[n] for n in self.inputs[len(args) :])
+
+    def places(self, out: Any) -> list[Any]:
+        """What ``out=`` gives each output, or None.
+
+        Raises `ShapeError` for another number of them and `TypeRuleError` for what is no array.
+        """
+        if out is None:
+            return [None] * len(self.outputs)
+        given = list(out) if isinstance(out, tuple) else [out]
+        if len(given) != len(self.outputs):
+            raise ShapeError(
+                f"out has {_count(len(given), 'array')} and {self.name} has {_count(len(self.outputs), 'output')}: "
+                f"{', '.join(self.outputs)}; give a tuple with an array or None for each"
+            )
+        for name, o in zip(self.outputs, given, strict=True):
+            if o is not None and not isinstance(o, np.ndarray) and not speaks_for_itself(o):
+                raise TypeRuleError(f"output {name!r} must be an array, not {type(o).__name__}")
+        return given
+
+    def for_python(self) -> inspect.Signature:
+        """The same for `inspect`."""
+        import inspect
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        operands = [inspect.Parameter(name, kind) for name in self.inputs]
+        return inspect.Signature([*operands, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)])
+
+
+@functools.cache
+def result_type(name: str, outputs: tuple[str, ...]) -> Any:
+    """The named tuple of a kernel's results; it pickles as its name, its fields and its values."""
+
+    def reduce(self: Any) -> Any:
+        return _result, (name, outputs, tuple(self))
+
+    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]
+    return type(name, (plain,), {"__slots__": (), "__reduce__": reduce})
+
+
+def _result(name: str, outputs: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return result_type(name, outputs)(*values)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
