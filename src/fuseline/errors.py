@@ -80,6 +80,10 @@ class DataFileError(FuselineError, ValueError):
     """A data file (devices, rows of measurements) that breaks its format; the message names the file and the place."""
 
 
+class OutputFileError(FuselineError, OSError):
+    """A file that cannot be written; the message names it and says why."""
+
+
 class UnknownNameError(FuselineError, LookupError):
     """A name that is not in a table; the message offers the nearest ones."""
 

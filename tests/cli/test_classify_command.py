@@ -64,6 +64,33 @@ def test_a_chart_is_written_beside_the_answer(capsys, tmp_path):
     assert status == 0 and "HC prenorm" in path.read_text()
 
 
+STRANGE = ("\u202eabc</script><script>alert(1)</script>", "\ufffe & <b>", "\u200b", "na\u00efve")
+
+
+@pytest.mark.parametrize("kind", ["roofline", "ratios"])
+@pytest.mark.parametrize("ending", ["svg", "png", "html"])
+def test_any_name_that_can_be_read_can_be_drawn_and_stays_text(capsys, tmp_path, ending, kind):
+    path, chart = tmp_path / "rows.csv", tmp_path / f"chart.{ending}"
+    rows = "".join(f"{name},950dt,fp8,861,186\n" for name in STRANGE)
+    path.write_text("name,device,dtype,tflops,gbps\n" + rows, encoding="utf-8")
+    arguments = ("classify", "--csv", str(path), "--chart", str(chart), "--chart-kind", kind)
+    status, shown, _ = answer(capsys, *arguments)
+    assert status == 0
+    drawn = chart.read_bytes()
+    for raw in ("\u202e", "\ufffe", "\u200b"):
+        assert raw not in shown
+        assert ending == "png" or raw.encode() not in drawn
+    assert b"<script>alert" not in drawn
+    assert sorted(p.name for p in tmp_path.iterdir()) == [chart.name, "rows.csv"]
+
+
+def test_a_chart_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("fuseline.api.roofline.classify", lambda **_: pytest.fail("the work began"))
+    for arguments in ((str(tmp_path / "no" / "x.svg"),), ("x.pdf",), ("x.svg", "--chart-kind", "pie")):
+        status, _, err = answer(capsys, "classify", "--m", "4", "--chart", *arguments)
+        assert status == 2 and err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -267,6 +268,30 @@ def test_output_goes_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert path.read_text() == answer(capsys, "emit", GELU, "--target", "numpy")
     assert str(tmp_path / "no") in answer(
         capsys, "emit", "x", "--target", "numpy", "-o", str(tmp_path / "no" / "x"), status=2
+    )
+
+
+def test_a_file_that_was_there_is_whole_or_as_it_was(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gelu.py"
+    path.write_text("before")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = answer(capsys, "emit", GELU, "--target", "numpy", "-o", str(path), status=2)
+    assert said == f"fuseline: {path}: cannot be written: No space left on device\n"
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["gelu.py"]
+
+
+def test_what_cannot_be_written_is_refused_before_the_program_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "cannot be written" in answer(
+        capsys, "emit", "no program", "--target", "c", "-o", str(tmp_path / "no" / "x"), status=2
     )
 
 

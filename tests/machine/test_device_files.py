@@ -137,6 +137,15 @@ def test_a_measured_host_is_a_machine_and_its_file_is_private():
     path.chmod(0o600)
     path.write_text("not a device file")
     assert load_host() is None
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+    umask = os.umask(0)
+    try:
+        save_host(GOOD.replace("acme-1", "host"))
+    finally:
+        os.umask(umask)
+    assert device("host").cores == 4
+    assert path.with_name("elsewhere").read_text() == "not a device file"
 
 
 def test_the_example_files_are_read_as_they_stand():

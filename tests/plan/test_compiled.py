@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import doubling
+import fuseline
 from fuseline.plan.arena import engine, generate
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import Building, Compiling, Loops
@@ -138,6 +140,28 @@ def test_a_failed_compilation_says_why_and_is_not_begun_again(kept: Path, monkey
     assert not Compiling(True, lambda: 60.0, lambda: None).may_use(loops())
     compile_now(loops())
     assert not loops().failed_lately
+
+
+@pytest.mark.parametrize("imported", ["fuseline", "json", "numba"])
+def test_no_file_of_the_working_directory_runs_where_loops_are_compiled(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str
+) -> None:
+    (tmp_path / f"{imported}.py").write_text("open('has run', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    building = Building(Loops((doubling,), ("double",), f"import {imported}; open('exercised', 'w').close()"))
+    assert building._process.wait(60) == 0
+    assert (tmp_path / "exercised").exists()
+    assert not (tmp_path / "has run").exists()
+
+
+def test_every_python_that_is_started_leaves_the_working_directory_out() -> None:
+    started = []
+    for path in Path(fuseline.__file__).parent.rglob("*.py"):
+        for command in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(command, ast.List) and ast.unparse(command).startswith("[sys.executable"):
+                started.append((path.name, ast.unparse(command.elts[1])))
+    assert started
+    assert {option for _, option in started} <= {"'-P'", "'-I'"}, started
 
 
 @pytest.mark.long

@@ -12,7 +12,8 @@ from rich.console import Console
 
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
-from fuseline.errors import UnknownNameError, UnsupportedError
+from fuseline.errors import OutputFileError, UnknownNameError, UnsupportedError
+from fuseline.report import chart_files
 from fuseline.report import roofline_charts as charts
 from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
 from fuseline.report.roofline_devices import comparison, print_comparison, print_device, print_devices
@@ -170,10 +171,10 @@ def test_a_picture_is_1200_by_800(tmp_path, kind):
 
 
 def test_a_png_never_shows_boxes_for_characters_without_a_font(tmp_path, monkeypatch):
-    assert charts._font_has("Roofline")
-    assert not charts._font_has("\U0010fffd\U0010fffc")
+    assert chart_files._font_has("Roofline")
+    assert not chart_files._font_has("\U0010fffd\U0010fffc")
     drawn = []
-    monkeypatch.setattr(charts, "_font_has", lambda sample: False)
+    monkeypatch.setattr(chart_files, "_font_has", lambda sample: False)
     monkeypatch.setattr(charts, "roofline_chart", lambda found, also, lang: drawn.append(lang) or _Unwritten())
     assert charts.draw(fl.classify(), tmp_path / "chart.png", lang="zh") == "en" == drawn[0]
     assert charts.draw(fl.classify(), tmp_path / "chart.svg", lang="zh") == "zh" == drawn[1]
@@ -249,8 +250,11 @@ def test_a_picture_that_cannot_be_made_is_refused_clearly(tmp_path):
         charts.draw(fl.classify(), tmp_path / "chart.pdf")
     with pytest.raises(UnknownNameError, match="roofline, ratios"):
         charts.draw(fl.classify(), tmp_path / "chart.svg", "pie")
+    with pytest.raises(OutputFileError, match="cannot be written: No such file"):
+        charts.draw(fl.classify(), tmp_path / "missing" / "chart.svg")
     with pytest.raises(UnknownNameError, match="nothing to draw"):
         charts.draw(fl.classify(m=[1, 2]), tmp_path / "chart.svg", "ratios")
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_row_of_the_course_is_calibrated():

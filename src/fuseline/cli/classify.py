@@ -134,6 +134,10 @@ def classify(
     sizes = {name: _count(value, f"--{name}") for name, value in (("m", m), ("n", n), ("k", k)) if value is not None}
     sizes |= {name: _size(value, f"--size {name}") for name, value in _pairs(size, "--size")}
     files = tuple(device_file or ())
+    if chart is not None:
+        from fuseline.report.roofline_charts import require_chart
+
+        require_chart(chart, chart_kind)
     cost = None
     if formula is not None:
         cost = api.formula_cost(formula, shape, dtype or "bf16")

@@ -16,6 +16,7 @@ from fuseline.cli.programs import (
     read_program,
 )
 from fuseline.errors import UnsupportedError
+from fuseline.files import require_place, write_atomically
 
 if TYPE_CHECKING:
     from fuseline.ir.graph import Graph
@@ -68,6 +69,8 @@ def emit(
     from fuseline.ir.garbage import collection_paused
     from fuseline.units import parse_shape
 
+    if output is not None and output != "-":
+        require_place(output)
     dims = None if shape is None else parse_shape(shape)
     source = read_program(program)
     with collection_paused():
@@ -136,6 +139,5 @@ def _c(found: Graph, name: str, functions: Functions, source: str, header: bool)
 def _write(text: str, path: str | None) -> None:
     if path is None or path == "-":
         print(text, end="")
-        return
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    else:
+        write_atomically(path, text.encode())

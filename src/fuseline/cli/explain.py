@@ -59,7 +59,7 @@ def explain(
     from fuseline.machine.database import device as find_device
 
     if chart is not None:
-        from fuseline.report.arena_chart import require_format
+        from fuseline.report.chart_files import require_format
 
         require_format(chart)
     machine = find_device(device, device_file or ())

@@ -73,7 +73,7 @@ def plan(
     was not reached.
     """
     from fuseline.plan.arena.arguments import capacity_in_bytes
-    from fuseline.plan.arena.files import require_place
+    from fuseline.files import require_place
     from fuseline.report.catalogue import resolve_language
     from fuseline.units import parse_bytes
 
@@ -81,7 +81,7 @@ def plan(
     capacity_bytes = capacity_in_bytes(capacity)
     limit_s = _seconds(time_limit)
     if chart is not None:
-        from fuseline.report.arena_chart import require_format
+        from fuseline.report.chart_files import require_format
 
         require_format(chart)
     if out is not None:

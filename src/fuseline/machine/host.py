@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 from fuseline.errors import DataFileError
+from fuseline.files import write_private
 from fuseline.folders import cache_folder, is_private
 from fuseline.machine.device import Device
 from fuseline.machine.files import load_device_file
@@ -45,17 +46,7 @@ def _is_private(path: Path) -> bool:
 
 
 def save_host(text: str) -> Path:
-    """Writes the device file of this host (owner-only folder, whole or not at all) and returns its path."""
-    import tempfile
-
+    """Writes the device file of this host (owner-only, whole or not at all) and returns its path."""
     path = host_file()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".host-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_private(path, text.encode())
     return path

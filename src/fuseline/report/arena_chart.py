@@ -1,35 +1,23 @@
-"""A picture of an arena: time across, offset up, each buffer a rectangle, with the live sum, the bound and the peak.
-
-One Altair description gives SVG, PNG and HTML (with tooltips and zoom, everything inside the file, no network).
-"""
+"""A picture of an arena: time across, offset up, each buffer a rectangle, with the live sum, the bound and the peak."""
 
 from __future__ import annotations
 
-import importlib.util
-import io
-import json
 from pathlib import Path
 from typing import Any
 
-from fuseline.errors import UnsupportedError, printable
-from fuseline.plan.arena.files import require_place, write_atomically
+from fuseline.errors import printable
 from fuseline.plan.arena.types import PlanResult
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, write_chart
 from fuseline.units import format_bytes, format_percent
 
-WIDTH, HEIGHT = 1200, 800
 _PLOT = (WIDTH - 150.0, HEIGHT - 150.0)
-FORMATS = (".svg", ".png", ".html")
 MAX_RECTANGLES = 20_000
 
 # Soft fills of similar lightness, so that dark lines and labels stay readable on all of them.
 _FILLS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffffb3", "#8dd3c7", "#d9d9d9", "#bc9fdb", "#e6c9a8")
 _LINES = {"live": "#1a1a1a", "bound": "#c02040", "peak": "#1f5fbf"}
 _CHARACTER_PIXELS = (6.2, 11.0)
-_SAMPLE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24">'
-    '<text x="2" y="18" font-size="16" font-family="sans-serif">{character}</text></svg>'
-)
 
 
 def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) -> str:
@@ -40,61 +28,12 @@ def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) ->
 
     Raises:
         UnsupportedError: another ending, or a missing package.
-        PlanError: the file cannot be written.
+        OutputFileError: the file cannot be written.
     """
-    path = Path(path)
-    ending = require_format(path)
     language = resolve_language(lang)
-    if ending == ".png" and not _font_has(text("planner.chart.time", language)):
-        language = "en"
-    write_atomically(path, _picture(arena_chart(result, language), ending))
+    language = language_of_picture(require_format(path), language, text("planner.chart.time", language))
+    write_chart(arena_chart(result, language), path)
     return language
-
-
-def _picture(chart: Any, ending: str) -> bytes:
-    """The content of a file with that ending."""
-    if ending == ".png":
-        image = io.BytesIO()
-        chart.save(image, format="png", scale_factor=1)
-        return image.getvalue()
-    written = io.StringIO()
-    if ending == ".html":
-        chart.save(written, format="html", inline=True, json_kwds={"cls": _ScriptJson})
-    else:
-        chart.save(written, format="svg", scale_factor=1)
-    return written.getvalue().encode()
-
-
-class _ScriptJson(json.JSONEncoder):
-    """JSON that cannot end the script in which it stands: an id may be ``</script>``."""
-
-    def encode(self, o: Any) -> str:
-        return super().encode(o).replace("<", "\\u003c")
-
-
-def require_format(path: str | Path) -> str:
-    """The ending of ``path``, once it is sure that a chart can be written under it.
-
-    Raises:
-        UnsupportedError: another ending than those of ``FORMATS``, or a missing package.
-        PlanError: a folder that is missing or may not be written to.
-    """
-    ending = Path(path).suffix.lower()
-    if ending not in FORMATS:
-        raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
-    for package in ("altair", "vl_convert"):
-        if importlib.util.find_spec(package) is None:
-            raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"')
-    require_place(path)
-    return ending
-
-
-def _font_has(sample: str) -> bool:
-    """Whether this machine's fonts have the characters of ``sample``: two that are missing look alike."""
-    import vl_convert
-
-    pictures = [vl_convert.svg_to_png(_SAMPLE.format(character=character)) for character in sample[:2]]
-    return bool(pictures[0] != pictures[1])
 
 
 def arena_chart(result: PlanResult, lang: str) -> Any:

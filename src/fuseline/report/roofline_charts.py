@@ -1,20 +1,17 @@
-"""Pictures of the roofline: roofs and kernels on logarithmic axes, and the plane of the two ratios.
-
-One Altair description gives SVG, PNG and HTML (with tooltips and zoom, everything inside the file, no network).
-"""
+"""Pictures of the roofline: roofs and kernels on logarithmic axes, and the plane of the two ratios."""
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from fuseline.api.roofline import Classification
-from fuseline.errors import UnknownNameError, UnsupportedError
+from fuseline.errors import UnknownNameError
 from fuseline.machine import Device
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, write_chart
 from fuseline.report.roofline_geometry import (
     dot_boxes,
     measured_points,
@@ -31,17 +28,10 @@ from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.roofline.rules import UNDETERMINED
 from fuseline.units import format_number
 
-_SAMPLE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24">'
-    '<text x="2" y="18" font-size="16" font-family="sans-serif">{character}</text></svg>'
-)
-
-WIDTH, HEIGHT = 1200, 800
 PLOT = (WIDTH - 222.0, HEIGHT - 117.0)
-"""Pixels of the whole picture, and about those of the plot inside its axes, title and legend."""
+"""About the pixels of the plot inside its axes, title and legend."""
 
 KINDS = ("roofline", "ratios")
-FORMATS = (".svg", ".png", ".html")
 
 _COLOURS = {
     "compute": "#1f5fbf",
@@ -69,37 +59,25 @@ def draw(
 
     ``also`` are further machines whose roofs are drawn. Returns the language of the picture: English where a PNG was
     asked for in a language that no font of this machine has. Raises ``UnsupportedError`` for another ending or a
-    missing package, ``UnknownNameError`` for an unknown kind of chart.
+    missing package, ``UnknownNameError`` for an unknown kind of chart, ``OutputFileError`` where the file cannot be
+    written; it is written whole, or not at all.
     """
-    ending = Path(path).suffix.lower()
-    if ending not in FORMATS:
-        raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
-    if kind not in KINDS:
-        raise UnknownNameError(f"unknown chart {kind!r}; choose one of {', '.join(KINDS)}")
-    try:
-        for package in ("altair", "vl_convert"):
-            importlib.import_module(package)
-    except ImportError as error:
-        raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"') from error
     language = resolve_language(lang)
-    if ending == ".png" and language != "en" and not _font_has(text("roofline.chart.roofline_title", language)):
-        language = "en"
+    title = text("roofline.chart.roofline_title", language)
+    language = language_of_picture(require_chart(path, kind), language, title)
     chart = roofline_chart(found, list(also), language) if kind == "roofline" else ratios_chart(found, language)
-    if ending == ".html":
-        chart.save(str(path), inline=True)
-    elif ending == ".png":
-        chart.save(str(path), scale_factor=1)
-    else:
-        chart.save(str(path))
+    write_chart(chart, path)
     return language
 
 
-def _font_has(sample: str) -> bool:
-    """Whether this machine's fonts have the characters of ``sample``: two that are missing look alike."""
-    import vl_convert
+def require_chart(path: str | Path, kind: str) -> str:
+    """The ending of ``path``, once it is sure that a chart of this kind can be written under it.
 
-    pictures = [vl_convert.svg_to_png(_SAMPLE.format(character=character)) for character in sample[:2]]
-    return pictures[0] != pictures[1]
+    Raises what `draw` does, before there is anything to draw.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError(f"unknown chart {kind!r}; choose one of {', '.join(KINDS)}")
+    return require_format(path)
 
 
 # ------------------------------------------------------------------------------------------------------- the roofline

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuseline.api.roofline import Classification
+from fuseline.errors import printable
 from fuseline.machine import Device, rate_unit
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.rules import Reading, Rule
@@ -40,7 +41,7 @@ def points(found: Classification) -> list[dict[str, Any]]:
         compute, memory = rates["compute"], rates["memory"]
         rows.append(
             {
-                "name": row.row.name,
+                "name": printable(row.row.name),
                 "device": row.device.name,
                 "x": compute.achieved.value / memory.achieved.value,
                 "y": compute.achieved.value,
@@ -49,7 +50,7 @@ def points(found: Classification) -> list[dict[str, Any]]:
                 "bandwidth": str(memory.achieved),
                 "of_compute": "–" if compute.ratio is None else format_percent(compute.ratio.value),
                 "of_memory": "–" if memory.ratio is None else format_percent(memory.ratio.value),
-                "source": row.row.source,
+                "source": printable(row.row.source),
             }
         )
     for shape in found.shapes:
@@ -60,7 +61,7 @@ def points(found: Classification) -> list[dict[str, Any]]:
         performance = float(analysis.pipes[0].work) / limit
         rows.append(
             {
-                "name": shape.name,
+                "name": printable(shape.name),
                 "device": analysis.device.name,
                 "x": float(analysis.intensity),
                 "y": performance,
@@ -258,7 +259,7 @@ def measured_points(found: Classification) -> list[tuple[RowResult, dict[str, An
     named = {(p["name"], p["device"]): p for p in points(found)}
     pairs = []
     for row in found.rows:
-        point = named.get((row.row.name, row.device.name if row.device else ""))
+        point = named.get((printable(row.row.name), row.device.name if row.device else ""))
         if point is not None:
             pairs.append((row, dict(point)))
     return pairs

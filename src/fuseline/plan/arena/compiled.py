@@ -190,10 +190,12 @@ class Building:
     _begun: ClassVar[dict[Loops, Building]] = {}
 
     def __init__(self, loops: Loops) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         quiet = subprocess.DEVNULL
+        # The modules are to be those of this process. Without -P a file numba.py or json.py in the working directory
+        # would run in their place: that folder stands first where a program is given by -c.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", loops.exercise], stdin=quiet, stdout=quiet, stderr=quiet, env=environment
+            [sys.executable, "-P", "-c", loops.exercise], stdin=quiet, stdout=quiet, stderr=quiet, env=environment
         )
 
     @classmethod

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import overload
 
 from fuseline.errors import LimitError, PlanError
-from fuseline.plan.arena.files import write_atomically
+from fuseline.files import write_atomically
 from fuseline.plan.arena.findings import named
 from fuseline.plan.arena.types import MAX_BUFFERS, Buffer, Gap, Instance, Placement
 
@@ -173,6 +173,6 @@ def write_csv(path: str | os.PathLike[str], instance: Instance, placement: Place
     """Write the instance (with its ``offset`` column) so that ``path`` is either whole or untouched.
 
     Raises:
-        PlanError: the file cannot be written.
+        OutputFileError: the file cannot be written.
     """
     write_atomically(path, format_csv(instance, placement).encode())

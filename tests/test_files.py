@@ -1,4 +1,4 @@
-"""Files written by the planner: whole or untouched, in the place that the name means, with the mode they had."""
+"""Files that are written: whole or untouched, in the place that the name means, with the mode they had."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuseline.errors import PlanError
-from fuseline.plan.arena.files import require_place, write_atomically
+from fuseline.errors import OutputFileError
+from fuseline.files import require_place, write_atomically
 
 
 def test_a_new_file_has_the_mode_that_the_shell_would_give_it(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
 def test_a_device_is_written_to_and_stays() -> None:
     write_atomically("/dev/null", b"content")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    with pytest.raises(PlanError, match="/dev/full: cannot be written: No space left"):
+    with pytest.raises(OutputFileError, match="/dev/full: cannot be written: No space left"):
         write_atomically("/dev/full", b"content")
 
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_written_is_known_before_the_work(
     (tmp_path / "file").write_bytes(b"before")
     (tmp_path / "loop").symlink_to("loop")
     for attempt in (require_place, lambda path: write_atomically(path, b"after")):
-        with pytest.raises(PlanError, match=message):
+        with pytest.raises(OutputFileError, match=message):
             attempt(name)
     assert sorted(os.listdir(tmp_path)) == ["file", "loop"]
 
@@ -100,8 +100,10 @@ def test_a_folder_or_a_file_that_may_not_be_written_to_is_refused(
     (tmp_path / "protected").write_bytes(b"before")
     # Root may write everywhere, so what the system would say is said here.
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    with pytest.raises(PlanError, match="protected: cannot be written: it is there already and may not be written to"):
+    with pytest.raises(
+        OutputFileError, match="protected: cannot be written: it is there already and may not be written to"
+    ):
         write_atomically(tmp_path / "protected", b"after")
-    with pytest.raises(PlanError, match=r"new: cannot be written: its folder .* may not be written to"):
+    with pytest.raises(OutputFileError, match=r"new: cannot be written: its folder .* may not be written to"):
         write_atomically(tmp_path / "new", b"after")
     assert (tmp_path / "protected").read_bytes() == b"before"

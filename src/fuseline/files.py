@@ -8,7 +8,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from fuseline.errors import PlanError
+from .errors import OutputFileError
 
 _OPEN_STREAMS = re.compile(r"/dev|/proc/.*")
 """Folders whose names stand for what some process has open, as ``/dev/stdout`` does."""
@@ -18,11 +18,11 @@ def require_place(path: str | os.PathLike[str]) -> None:
     """Make sure before long work that a file can be written under ``path``, as far as that can be known.
 
     Raises:
-        PlanError: no name, a folder, or a folder that does not exist or may not be written to.
+        OutputFileError: no name, a folder, or a folder that does not exist or may not be written to.
     """
     name = os.fspath(path)
     if not name or "\0" in name:
-        raise PlanError(f"the name of a file is needed to write to, not {name!r}")
+        raise OutputFileError(f"the name of a file is needed to write to, not {name!r}")
     try:
         if _is_replaced(name, _status(name)):
             folder = os.path.dirname(os.path.realpath(name))
@@ -34,13 +34,13 @@ def require_place(path: str | os.PathLike[str]) -> None:
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """``data`` under ``path`` by way of a temporary file beside it and a rename.
+    """``data`` under ``path``, a name that the user gave, by way of a temporary file beside it and a rename.
 
     Links are followed, and a file that exists keeps its mode. What is no regular file (a pipe, a device) cannot be
     replaced and is written to.
 
     Raises:
-        PlanError: the folder does not exist, is full, or may not be written to.
+        OutputFileError: the folder does not exist, is full, or may not be written to.
     """
     name = os.fspath(path)
     require_place(name)
@@ -53,6 +53,21 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
                 _write_all(stream.fileno(), data)
     except OSError as error:
         raise _failure(name, error) from error
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """``data`` under ``path``, a name of our own, as a file that this user alone may read and write.
+
+    Its folder is made where it is missing. Whatever stood there, a link or a file of another mode, is replaced.
+
+    Raises:
+        OutputFileError: the folder cannot be made, is full, or may not be written to.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(path, data, 0o600)
+    except OSError as error:
+        raise _failure(str(path), error) from error
 
 
 def _status(name: str) -> os.stat_result | None:
@@ -99,5 +114,5 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _failure(name: str, error: OSError) -> PlanError:
-    return PlanError(f"{name}: cannot be written: {error.strerror or error}")
+def _failure(name: str, error: OSError) -> OutputFileError:
+    return OutputFileError(f"{name}: cannot be written: {error.strerror or error}")

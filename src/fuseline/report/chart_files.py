@@ -1,0 +1,87 @@
+"""Charts as files: which formats there are, whether one can be written at all, and the writing.
+
+One Altair description gives SVG, PNG and HTML (with tooltips and zoom, everything inside the file, no network).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from fuseline.errors import UnsupportedError
+from fuseline.files import require_place, write_atomically
+
+FORMATS = (".svg", ".png", ".html")
+WIDTH, HEIGHT = 1200, 800
+"""Pixels of every picture."""
+
+_SAMPLE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24">'
+    '<text x="2" y="18" font-size="16" font-family="sans-serif">{character}</text></svg>'
+)
+
+
+def require_format(path: str | Path) -> str:
+    """The ending of ``path``, once it is sure that a chart can be written under it.
+
+    Raises:
+        UnsupportedError: another ending than those of ``FORMATS``, or a missing package.
+        OutputFileError: a folder that is missing or may not be written to.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in FORMATS:
+        raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
+    for package in ("altair", "vl_convert"):
+        if importlib.util.find_spec(package) is None:
+            raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"')
+    require_place(path)
+    return ending
+
+
+def language_of_picture(ending: str, language: str, sample: str) -> str:
+    """``language``, or English for a PNG where no font of this machine has the characters of ``sample``.
+
+    The two other formats leave the choice of a font to whoever shows them.
+    """
+    return "en" if ending == ".png" and language != "en" and not _font_has(sample) else language
+
+
+def _font_has(sample: str) -> bool:
+    """Whether this machine's fonts have the characters of ``sample``: two that are missing look alike."""
+    import vl_convert
+
+    pictures = [vl_convert.svg_to_png(_SAMPLE.format(character=character)) for character in sample[:2]]
+    return bool(pictures[0] != pictures[1])
+
+
+def write_chart(chart: Any, path: str | Path) -> None:
+    """Write an Altair chart to ``path`` in the format of its ending: whole, or not at all.
+
+    Raises:
+        OutputFileError: the file cannot be written.
+    """
+    write_atomically(path, _picture(chart, Path(path).suffix.lower()))
+
+
+def _picture(chart: Any, ending: str) -> bytes:
+    """The content of a file with that ending."""
+    if ending == ".png":
+        image = io.BytesIO()
+        chart.save(image, format="png", scale_factor=1)
+        return image.getvalue()
+    written = io.StringIO()
+    if ending == ".html":
+        chart.save(written, format="html", inline=True, json_kwds={"cls": _ScriptJson})
+    else:
+        chart.save(written, format="svg", scale_factor=1)
+    return written.getvalue().encode()
+
+
+class _ScriptJson(json.JSONEncoder):
+    """JSON that cannot end the script in which it stands: a name may be ``</script>``."""
+
+    def encode(self, o: Any) -> str:
+        return super().encode(o).replace("<", "\\u003c")
