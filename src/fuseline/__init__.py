@@ -9,13 +9,14 @@ from fuseline._version import __version__
 
 TYPE_CHECKING = False  # as in typing, which need not be imported for it
 if TYPE_CHECKING:
+    from fuseline.api.classification import Classification
     from fuseline.api.explaining import explain
     from fuseline.api.explanation import Explanation
     from fuseline.api.kernel import Kernel, compile, fuse
     from fuseline.api.measuring import measure
     from fuseline.api.planning import Buffer, Instance, JointPlan, PlanResult, plan_buffers, plan_program
     from fuseline.api.program import evaluate, graph, optimize
-    from fuseline.api.roofline import Classification, classify, device, devices, probe
+    from fuseline.api.roofline import classify, device, devices, probe
     from fuseline.errors import (
         CompilerError,
         DataFileError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         UnitError,
         UnknownNameError,
         UnsupportedError,
+        UsageError,
         VerifyError,
     )
     from fuseline.machine.device import Device
@@ -71,6 +73,7 @@ __all__ = [
     "UnitError",
     "UnknownNameError",
     "UnsupportedError",
+    "UsageError",
     "VerifyError",
     "__version__",
     "classify",
@@ -105,7 +108,7 @@ _HOME = {
     "JointPlan": "fuseline.api.planning",
     "plan_buffers": "fuseline.api.planning",
     "plan_program": "fuseline.api.planning",
-    "Classification": "fuseline.api.roofline",
+    "Classification": "fuseline.api.classification",
     "classify": "fuseline.api.roofline",
     "device": "fuseline.api.roofline",
     "devices": "fuseline.api.roofline",

@@ -80,6 +80,10 @@ class DataFileError(FuselineError, ValueError):
     """A data file (devices, rows of measurements) that breaks its format; the message names the file and the place."""
 
 
+class UsageError(FuselineError, ValueError):
+    """Arguments that do not go together, or a question that what it is asked of cannot answer."""
+
+
 class OutputFileError(FuselineError, OSError):
     """A file that cannot be written; the message names it and says why."""
 

@@ -18,8 +18,8 @@ from fuseline.errors import (
     ShapeError,
     TraceError,
     TypeRuleError,
-    UnknownNameError,
     UnsupportedError,
+    UsageError,
 )
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
@@ -373,5 +373,5 @@ def test_inputs_may_be_called_self_and_kernels_only_by_names() -> None:
     assert k(self=2.0, args=3.0, named=4.0) == 10.0
     assert fl.compile("sum(self)")(self=np.ones(3)) == 3
     for name in ("my kernel", "class", "1st", ""):
-        with pytest.raises(UnknownNameError, match="name of a kernel"):
+        with pytest.raises(UsageError, match="name of a kernel"):
             fl.compile("x + 1", name=name)

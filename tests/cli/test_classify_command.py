@@ -46,6 +46,19 @@ def test_a_formula_is_a_shape(capsys):
     assert json.loads(out)["rows"][0]["shape"]["bytes"]["inputs+output"] == 4 * 4096 * 14336 * 2
 
 
+def test_a_formula_takes_its_named_sizes(capsys):
+    arguments = ("--formula", "x: f32[T, D]; x*x", "--size", "T=16", "--size", "D=2^3", "--json")
+    status, out, _ = answer(capsys, "classify", *arguments)
+    row = json.loads(out)["rows"][0]
+    assert status == 0 and row["sizes"] == {"T": 16, "D": 8} and row["shape"]["flop"] == 128
+
+
+def test_reading_options_alone_still_show_the_six_shapes(capsys):
+    arguments = ("--rule", "nsight", "--peaks", "datasheet", "--device", "ascend-950dt", "--allow-mixed")
+    status, out, _ = answer(capsys, "classify", *arguments, "--lang", "en")
+    assert status == 0 and "The six shapes of the course" in out
+
+
 def test_a_bad_row_is_named_the_rest_is_done_and_the_status_is_2(capsys, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("name,device,dtype,tflops,gbps\ngood,950dt,fp8,861,186\nwrong,950dt,fp8,-1,186\n")
@@ -117,6 +130,27 @@ def test_a_chart_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_p
         (("--chart", "x.pdf"), ".svg, .png, .html"),
         (("--formula", "x +", "--shape", "4"), "line 1"),
         (("--lang", "fr"), "unknown language"),
+        (("--op", "foo"), "unknown operation 'foo'"),
+        (("--op", "gemm"), "gemm needs m"),
+        (("--op", "norm"), "norm needs rows"),
+        (("--dtype", "nonsense"), "nonsense"),
+        (("--dtype", "fp8"), "gemm needs m"),
+        (("--waves", "0.5"), "without measured rates waves"),
+        (("--measured-on", "b200"), "without measured rates measured_on"),
+        (("--m", "4", "--waves", "2"), "without measured rates waves"),
+        (("--shape", "4x4"), "only beside --formula"),
+        (("--also-device", "h100"), "only beside --chart"),
+        (("--also-device", "h101", "--chart", "x.svg"), "nearest: h100-sxm"),
+        (("--chart-kind", "ratios"), "only beside --chart"),
+        (("--table", "course", "--dtype", "fp8"), "leave out dtype"),
+        (("--table", "course", "--measured-on", "h100"), "leave out measured_on"),
+        (("--csv", "rows.csv", "--op", "norm"), "leave out operation"),
+        (("--formula", "x*y", "--shape", "4", "--op", "norm"), "leave out the operation"),
+        (("--formula", "x*y", "--shape", "4", "--m", "4"), "no array has a size called m"),
+        (("--formula", "x: f32[T]; x + 1"), "give the named size T"),
+        (("--m", "4", "--size", "m=5"), "the size m is given twice"),
+        (("--size", "q=5", "--size", "q=6"), "--size q is given twice"),
+        (("--pipe", "fix=5TB/s", "--pipe", "fix=6TB/s"), "--pipe fix is given twice"),
     ],
 )
 def test_a_mistake_is_one_clear_message_and_status_2(capsys, arguments, complaint):

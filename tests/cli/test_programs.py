@@ -295,6 +295,38 @@ def test_what_cannot_be_written_is_refused_before_the_program_is_read(
     )
 
 
+# ── named sizes ──
+
+NORM = str(next(path for path in EXAMPLES if path.name == "rms_norm.fl"))
+SIZED = {
+    "explain": ("explain", NORM),
+    "bench": ("bench", NORM, "--quick"),
+    "plan": ("plan", NORM),
+    "classify": ("classify", "--formula", NORM),
+    "emit": ("emit", NORM, "--target", "graph"),
+}
+
+
+@pytest.mark.parametrize("command", sorted(SIZED))
+def test_a_size_that_no_array_has_is_refused_by_every_command(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    given = ("--size", "T=2", "--size", "D=8", "--size", "Q=3")
+    complaint = "fuseline: no array has a size called Q; the sizes are D, T\n"
+    assert answer(capsys, *SIZED[command], *given, status=2) == complaint
+
+
+@pytest.mark.parametrize("command", sorted(SIZED.keys() - {"emit"}))  # a text may leave sizes open
+def test_a_size_that_is_missing_is_asked_for_in_the_same_words(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    complaint = 'fuseline: give the named size T: --size T=4096 (sizes={"T": 4096} in Python)\n'
+    assert answer(capsys, *SIZED[command], "--size", "D=8", status=2) == complaint
+
+
+@pytest.mark.parametrize("command", sorted(SIZED.keys() - {"bench"}))  # measuring has tests of its own
+def test_sizes_are_taken(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert answer(capsys, *SIZED[command], "--size", "T=2", "--size", "D=2^3")
+
+
 # ── whole processes ──
 
 

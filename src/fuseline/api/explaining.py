@@ -14,8 +14,7 @@ from ..ir.dtype import dtype as dtype_of
 from ..ir.garbage import collection_paused
 from ..ir.graph import Graph
 from ..ir.infer import apply
-from ..ir.program import Program
-from ..ir.size import Shape, names_in
+from ..ir.size import Shape
 from ..machine.database import device as find_device
 from ..machine.device import Device
 from ..passes.pipeline import optimize
@@ -24,24 +23,20 @@ from ..plan.joint import JointPlan, plan_graph
 from ..plan.launch import fused, single_launches
 from ..roofline.rules import LATENCY_FACTOR
 from ..units import parse_shape
+from .defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_SHAPE
 from .explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
-from .program import Source, as_program, graph, refuse_outputs
+from .program import Source, as_program, bound_sizes, refuse_outputs, typed
 from .rows import Rows
 
 if TYPE_CHECKING:
     from ..plan.program_order import ProgramOrderArena
 
-DEFAULT_SHAPE = (4096, 14336)
-"""The feed-forward activations of Llama-3-8B for 4096 tokens."""
-DEFAULT_DTYPE = "bf16"
-DEFAULT_DEVICE = "h100-sxm"
-
 
 def explain(
     source: Source,
     shape: Sequence[int] | int | str | None = None,
-    dtype: DType | str = DEFAULT_DTYPE,
-    device: Device | str = DEFAULT_DEVICE,
+    dtype: DType | str = EXPLAINED_DTYPE,
+    device: Device | str = EXPLAINED_DEVICE,
     *,
     outputs: Sequence[str] | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -91,23 +86,14 @@ def prepared(
     """The optimised graph of a program and the sizes of its arrays; arguments and errors are those of `explain`."""
     default = _shape(shape)
     given = refuse_outputs(source, outputs) if isinstance(source, Graph) else as_program(source, outputs)
-    bound = _bound_sizes(_size_names(given), sizes or {})
-    g = optimize(given if isinstance(given, Graph) else _typed(given, dtype, default, bound))
+    bound = bound_sizes(given, sizes)
+    g = optimize(given if isinstance(given, Graph) else typed(given, dtype, default, bound))
     return g, Sizes(bound, default)
-
-
-def _typed(program: Program, dtype: DType, default: Shape, sizes: Mapping[str, int]) -> Graph:
-    """The graph with its named sizes left as names, unless shapes meet in it that only their values reconcile."""
-    declared = {d.shape is not None for d in program.inputs}
-    try:
-        return graph(program, dtype, None, default, sizes if len(declared) > 1 else None)
-    except ShapeError:  # names that differ may be one length
-        return graph(program, dtype, None, default, sizes)
 
 
 def _shape(shape: Sequence[int] | int | str | None) -> Shape:
     try:
-        dims = DEFAULT_SHAPE if shape is None else parse_shape(shape) if isinstance(shape, str) else _lengths(shape)
+        dims = EXPLAINED_SHAPE if shape is None else parse_shape(shape) if isinstance(shape, str) else _lengths(shape)
     except TypeError:
         dims = (-1,)
     if any(d < 0 for d in dims):
@@ -124,30 +110,6 @@ def _lengths(shape: Sequence[int] | int) -> tuple[int, ...]:
     """Lengths as NumPy takes them: one number or several, its own integers too; `TypeError` for anything else."""
     given = shape if isinstance(shape, Iterable) else (shape,)
     return tuple([-1 if isinstance(d, bool) else operator.index(d) for d in given])
-
-
-def _size_names(source: Program | Graph) -> list[str]:
-    """The names of sizes that the inputs are declared with."""
-    shapes = (
-        [d.shape for d in source.inputs] if isinstance(source, Program) else [n.tensor.shape for n in source.inputs]
-    )
-    return sorted({name for shape in shapes if shape is not None for dim in shape for name in names_in(dim)})
-
-
-def _bound_sizes(needed: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
-    """Every named size with its value; what is given beyond them is a mistake worth naming."""
-    missing = [n for n in needed if n not in given]
-    if missing:
-        raise ShapeError(
-            f"give the named size{'s' * (len(missing) > 1)} {', '.join(missing)}: --size {missing[0]}=4096"
-        )
-    extra = [n for n in given if n not in needed]
-    if extra:
-        raise ShapeError(f"no array has a size called {', '.join(extra)}; the sizes are {', '.join(needed) or 'none'}")
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-            raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {value!r}")
-    return {n: given[n] for n in needed}
 
 
 # ── dataflow ─────────────────────────────────────────────────────────────────────────────────────────────────────────

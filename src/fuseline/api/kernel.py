@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError
+from ..errors import ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError, UsageError
 from ..floating_point import default_environment
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
@@ -53,7 +53,7 @@ def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str |
     """
     program = as_program(source, outputs)
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise UnknownNameError(f"{name!r} cannot be the name of a kernel: its results are a named tuple of that name")
+        raise UsageError(f"{name!r} cannot be the name of a kernel: its results are a named tuple of that name")
     return kernel_of(program, name or _name_of(source))
 
 

@@ -33,10 +33,10 @@ from ..runtime.host import physical_memory_bytes
 from ..runtime.measure import Timing, copy_limit, faster, interleaved, touched
 from ..runtime.staged import StagedProgram
 from ..units import format_bytes
+from .defaults import MEASURED_N, RUN_DTYPE
 from .explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
-from .program import Source, as_program
+from .program import Source, as_program, bound_sizes
 
-DEFAULT_N = 1 << 24
 QUICK_FACTOR = 16
 _REFERENCE_CHUNK = 1 << 20
 _LEAST_COPY_BYTES = 1 << 20
@@ -61,8 +61,8 @@ class Candidate:
 def measure(
     source: Source,
     *,
-    n: int = DEFAULT_N,
-    dtype: DType | str = "f32",
+    n: int = MEASURED_N,
+    dtype: DType | str = RUN_DTYPE,
     outputs: Sequence[str] | None = None,
     sizes: Mapping[str, int] | None = None,
     thread_counts: Sequence[int] | None = None,
@@ -86,14 +86,15 @@ def measure(
     tell = progress or (lambda _: None)
     program = as_program(source, outputs)
     count = max(1, n // QUICK_FACTOR) if quick else n
-    graph = optimize(specialise(program, input_types(program, dtype_of(dtype), (count,), sizes)))
+    bound = bound_sizes(program, sizes)
+    graph = optimize(specialise(program, input_types(program, dtype_of(dtype), (count,), bound)))
     _check_memory(graph)
     symbolic = optimize(specialise(program, input_types(program, dtype_of(dtype))))
     shapes = {node.tensor.shape for node in symbolic.inputs}
     if None in shapes and any(shapes):  # what is declared meets what is not at these very lengths
         symbolic = graph
     counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
-    bench = _Bench(graph, symbolic, {**(sizes or {}), "n": count})
+    bench = _Bench(graph, symbolic, {**bound, "n": count})
     candidates = [_tried(c) for c in bench.candidates(counts, tell)]
     tell("float64")
     errors = _errors(program, bench, candidates)

@@ -112,7 +112,8 @@ def plan_program(
         FormulaError and its kin for a bad program, ShapeError for a size that is missing.
         PlanError, UnitError, InfeasibleError: as `plan_buffers`; an alignment below 1.
     """
-    from fuseline.api.explaining import DEFAULT_DTYPE, prepared
+    from fuseline.api.defaults import EXPLAINED_DTYPE
+    from fuseline.api.explaining import prepared
     from fuseline.ir.dtype import dtype as dtype_of
     from fuseline.ir.garbage import collection_paused
     from fuseline.plan.storage_graph import storage_graph
@@ -121,7 +122,7 @@ def plan_program(
     capacity_bytes = capacity_in_bytes(capacity)
     time_limit_s = require_time_limit_s(time_limit_s)
     with collection_paused():
-        program, amounts = prepared(source, shape, dtype_of(dtype or DEFAULT_DTYPE), outputs, sizes)
+        program, amounts = prepared(source, shape, dtype_of(dtype or EXPLAINED_DTYPE), outputs, sizes)
         graph = storage_graph(program, lambda node: int(amounts.bytes_of(node)), alignment)
     return plan_graph(
         graph,

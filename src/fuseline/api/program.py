@@ -14,8 +14,9 @@ from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
 from ..ir.interpret import interpret
 from ..ir.program import Program, input_types, specialise
-from ..ir.size import Shape
+from ..ir.size import Shape, names_in, sizes_wanted
 from ..passes.pipeline import optimize as run_pipeline
+from .defaults import RUN_DTYPE
 
 Source = str | Program | Graph | Callable[..., Any]
 """A formula, a traced program, a graph, or a Python function of arrays."""
@@ -54,9 +55,49 @@ def refuse_outputs(g: Graph, outputs: Sequence[str] | None) -> Graph:
     return g
 
 
+def size_names(source: Program | Graph) -> list[str]:
+    """The names of sizes that the inputs are declared with."""
+    shapes = (
+        [d.shape for d in source.inputs] if isinstance(source, Program) else [n.tensor.shape for n in source.inputs]
+    )
+    return sorted({name for shape in shapes if shape is not None for dim in shape for name in names_in(dim)})
+
+
+def check_sizes(source: Program | Graph, sizes: Mapping[str, Any], arrays: bool = False) -> None:
+    """Refuse a size that no array is declared with, and one that is no length; some may be left open.
+
+    With ``arrays`` a size may be an array of lengths too. Raises `ShapeError`.
+    """
+    needed = size_names(source)
+    extra = [name for name in sizes if name not in needed]
+    if extra:
+        raise ShapeError(f"no array has a size called {', '.join(extra)}; the sizes are {', '.join(needed) or 'none'}")
+    for name, value in sizes.items():
+        if not (arrays and _are_lengths(value)) and not _is_length(value):
+            raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {value!r}")
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _are_lengths(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.integer)) and value.dtype.kind in "iu" and bool(np.all(value >= 0))
+
+
+def bound_sizes(source: Program | Graph, sizes: Mapping[str, Any] | None, arrays: bool = False) -> dict[str, Any]:
+    """Every named size with its value; raises `ShapeError` for one that is missing and as `check_sizes` does."""
+    given = sizes or {}
+    missing = [name for name in size_names(source) if name not in given]
+    if missing:
+        raise ShapeError(sizes_wanted(missing))
+    check_sizes(source, given, arrays)
+    return {name: given[name] for name in size_names(source)}
+
+
 def graph(
     source: Source,
-    dtype: DType | str = "f32",
+    dtype: DType | str = RUN_DTYPE,
     outputs: Sequence[str] | None = None,
     shape: Shape | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -68,12 +109,22 @@ def graph(
         dtype: dtype of the inputs that the program does not declare.
         outputs: names to return; by default those that no statement reads.
         shape: shape of the inputs that are not declared; None leaves it to the caller's arrays.
-        sizes: values for named sizes; without them the graph stays symbolic.
+        sizes: values for named sizes; those without one stay symbolic.
     """
     if isinstance(source, Graph):
         return refuse_outputs(source, outputs)
     program = as_program(source, outputs)
+    check_sizes(program, sizes or {})
     return specialise(program, input_types(program, dtype_of(dtype), shape, sizes))
+
+
+def typed(program: Program, dtype: DType, shape: Shape | None, sizes: Mapping[str, int]) -> Graph:
+    """The graph with its named sizes left as names, unless shapes meet in it that only their values reconcile."""
+    declared = {d.shape is not None for d in program.inputs}
+    try:
+        return graph(program, dtype, None, shape, sizes if len(declared) > 1 else None)
+    except ShapeError:  # names that differ may be one length
+        return graph(program, dtype, None, shape, sizes)
 
 
 def optimize(g: Graph) -> Graph:

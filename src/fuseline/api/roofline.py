@@ -6,36 +6,49 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fuseline import machine
+from fuseline.api.classification import Classification, ShapeResult
+from fuseline.api.defaults import (
+    CLASSIFIED_DEVICE,
+    CLASSIFIED_DTYPE,
+    CLASSIFIED_K,
+    CLASSIFIED_N,
+    CLASSIFIED_OPERATION,
+    EXPLAINED_DTYPE,
+)
 from fuseline.cost.operands import parse_operands
-from fuseline.cost.shapes import OPERATIONS, ShapeCost, operation_name, shape_cost
-from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError, UnknownNameError
+from fuseline.cost.shapes import OPERATIONS, ShapeCost, Tensor, operation_name, shape_cost
+from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError
 from fuseline.ir.garbage import collection_paused
 from fuseline.machine import Device, rate_unit
-from fuseline.roofline.arguments import check_kind, check_sources, check_types, dtype_name, one_number, paths
+from fuseline.roofline.arguments import (
+    check_kind,
+    check_together,
+    check_types,
+    dtype_name,
+    is_given,
+    one_number,
+    paths,
+)
 from fuseline.roofline.classify import Options, RowResult, classify_row
-from fuseline.roofline.efficiency import Estimate, estimate
+from fuseline.roofline.efficiency import estimate
 from fuseline.roofline.lookup import Lookup
 from fuseline.roofline.row_files import RowError, read_rows
 from fuseline.roofline.rows import GIVEN, GIVEN_NAMES, MEMORY, Row, latency_from_us, positive, rate_of, with_achieved
-from fuseline.roofline.rules import UNDETERMINED, BookRule, Note, Rule, chosen_rule, rule_named
-from fuseline.roofline.shape import ShapeAnalysis, analyse
+from fuseline.roofline.rules import BookRule, Rule, chosen_rule, rule_named
+from fuseline.roofline.shape import analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
-from fuseline.units import Quantity, parse_rate
+from fuseline.units import Quantity, parse_rate, parse_shape
 
-DEFAULT_DEVICE = "ascend-950dt"
-DEFAULT_DTYPE = "fp8"
-DEFAULT_N = 7168
-DEFAULT_K = 16384
 _PRODUCTS = ("gemm", "grouped-gemm", "batched-gemm")
-"""What ``classify`` takes where only ``m`` is given: the shape and machine of the course."""
+"""The operations whose sizes are completed with those of the course."""
 
 DeviceFiles = Iterable[str | Path]
 
@@ -64,137 +77,6 @@ def probe(*, again: bool = False, quick: bool = False) -> Device:
     return measure(again=again, quick=quick)
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeResult:
-    """A shape without measurements: the analysis and, where kernels like it were measured, an estimate."""
-
-    name: str
-    analysis: ShapeAnalysis
-    estimate: Estimate | None
-
-    def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
-        """The shape as a row for JSON: no rates were achieved, so ``achieved`` and ``ratios`` are empty."""
-        render = note_text or (lambda note: note.code)
-        found = self.analysis
-        cost = found.cost
-        shape = {
-            "flop": _plain(cost.flop),
-            "bytes": {name: _plain(cost.bytes(name)) for name in cost.conventions},
-            "arithmetic_intensity_flop_per_byte": _plain(found.intensity),
-            "arithmetic_intensity_inputs_flop_per_byte": _plain(found.intensity_inputs),
-            "ridge_point_flop_per_byte": found.ridge,
-            "near_ridge": _plain(found.near_ridge),
-            "bound_inputs": _bound(found.bounds_inputs),
-            "bound_time_s": _plain(found.bound_time_s),
-            "memory_time_s": _plain(found.memory_time_s),
-            "pipe_time_s": {pipe.pipe: _plain(pipe.time_s) for pipe in found.pipes},
-            "estimate": None if self.estimate is None else _estimate_dict(self.estimate),
-        }
-        peaks = {pipe.pipe: pipe.peak for pipe in found.pipes} | {found.memory: found.bandwidth}
-        return {
-            "name": self.name,
-            "device": found.device.name,
-            "dtype": cost.dtype,
-            "operation": cost.operation,
-            "sizes": {name: _plain(value) for name, value in cost.sizes.items()},
-            "latency_s": None,
-            "achieved": {},
-            "peak": {name: peak.value for name, peak in peaks.items()},
-            "units": {name: peak.unit for name, peak in peaks.items()},
-            "peak_source": {name: peak.source.to_dict() for name, peak in peaks.items()},
-            "ratios": {},
-            "source": "shape alone",
-            "bound": _bound(found.bounds),
-            "rule": "roofline",
-            "source_says": None,
-            "audit": [],
-            "shape": shape,
-            "notes": [render(note) for note in found.notes],
-        }
-
-
-def _plain(value: Any) -> Any:
-    """Arrays as lists, NumPy scalars as Python's."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _bound(bounds: Any) -> Any:
-    """Bounds for JSON: ``None`` where there is no verdict."""
-    return None if bounds.size and np.all(bounds == UNDETERMINED) else bounds.tolist()
-
-
-def _estimate_dict(found: Estimate) -> dict[str, Any]:
-    known = found.efficiency
-    return {
-        "time_s": found.time_s,
-        "shortest_s": found.shortest_s,
-        "longest_s": found.longest_s,
-        "efficiency": known.median,
-        "samples": known.samples,
-        "basis": known.basis,
-        "comparable": found.comparable,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Classification:
-    """What ``classify`` found: tables of rows, shapes, and the rows of a file that could not be read.
-
-    ``overview`` marks the answer to a call without arguments.
-    """
-
-    rule: Rule
-    tables: tuple[TableResult, ...] = ()
-    shapes: tuple[ShapeResult, ...] = ()
-    errors: tuple[RowError, ...] = ()
-    overview: bool = False
-
-    @property
-    def rows(self) -> tuple[RowResult, ...]:
-        """The rows of all tables."""
-        return tuple(row for table in self.tables for row in table.rows)
-
-    @property
-    def bound(self) -> str:
-        """The bound of the only row or shape; raises ``UnknownNameError`` where there are several."""
-        found = [row.bound for row in self.rows] + [shape.analysis.bound for shape in self.shapes]
-        if len(found) != 1:
-            raise UnknownNameError(f"{len(found)} rows have no single bound: use rows or shapes")
-        return found[0]
-
-    def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
-        """For JSON: rows, agreement with the sources, audit by table, and errors; SI base units."""
-        rows = [row.to_dict(note_text) for row in self.rows] + [shape.to_dict(note_text) for shape in self.shapes]
-        return {
-            "rule": {"name": self.rule.name, "thresholds": self.rule.thresholds()},
-            "rows": rows,
-            "agreement": {
-                table.name: {
-                    "agree": table.agreeing,
-                    "disagree": table.disagreeing,
-                    "silent": table.silent,
-                    "undetermined": table.undetermined,
-                }
-                for table in self.tables
-            },
-            "audit": [
-                {
-                    "group": found.group,
-                    "rows": found.rows,
-                    "reproduced": dict(found.reproduced),
-                    "explained_by": list(found.explained_by),
-                    "printed_over_inputs": list(found.over_inputs),
-                    "bound_changes_with_output": list(found.changed),
-                    "rows_with_printed_bytes_per_s": found.printed,
-                    "scales": found.scales or None,
-                }
-                for table in self.tables
-                for found in table.audits
-            ],
-            "errors": [{"line": e.line, "name": e.name, "message": e.message} for e in self.errors],
-        }
-
-
 def classify(
     *,
     m: Any = None,
@@ -202,7 +84,7 @@ def classify(
     k: Any = None,
     dtype: str | None = None,
     device: str | Device | None = None,
-    operation: str = "gemm",
+    operation: str | None = None,
     sizes: Mapping[str, Any] | None = None,
     latency_us: float | None = None,
     latency_s: float | None = None,
@@ -210,7 +92,7 @@ def classify(
     gbps: float | None = None,
     pipes: Mapping[str, str | Quantity] | None = None,
     waves: float | None = None,
-    name: str = "",
+    name: str | None = None,
     measured_on: str | None = None,
     csv: str | Path | None = None,
     table: str | None = None,
@@ -226,14 +108,14 @@ def classify(
     With ``tflops``, ``gbps``, ``pipes`` (rates as text, ``{"fix": "6.6 TB/s"}``) or a latency, the rates are laid
     against the peaks of ``device`` and read by ``rule`` (``book``, ``nsight`` or a rule object). With sizes alone
     (``m n k``, or ``sizes`` of another ``operation``; arrays are fine) the shape is laid against the machine. ``table``
-    is one of the bundled tables, ``csv`` a file, ``cost`` a cost of your own. Without arguments: the six rows of the
-    course.
+    is one of the bundled tables, ``csv`` a file, ``cost`` a cost of your own. Where nothing names a kernel: the six
+    rows of the course.
 
     ``measured_on`` names the machine of the rates where it is not ``device``; dividing over another's peak is refused
     unless ``allow_mixed``. ``peaks`` asks for ``datasheet``, ``achievable`` or ``effective`` figures.
 
     Raises ``UnitError`` for rates that are not positive or absurd, ``UnknownNameError`` for unknown names,
-    ``ProvenanceError`` where no ratio may be formed.
+    ``UsageError`` for arguments that do not go together, ``ProvenanceError`` where no ratio may be formed.
     """
     check_types(
         device=(device, (str, Device), "a name or a Device"),
@@ -245,27 +127,20 @@ def classify(
         cost=(cost, ShapeCost, "a ShapeCost, as formula_cost gives"),
         csv=(csv, (str, Path), "a path"),
     )
-    dtype, operation = dtype_name(dtype), operation or ""
+    dtype = dtype_name(dtype)
     chosen = rule_named(rule)
     check_kind(peaks)
-    check_sources(
-        csv,
-        rows,
-        table,
-        cost,
-        size_given=any(v is not None for v in (m, n, k)) or bool(sizes),
-        rates_given=(any(value is not None for value in (latency_us, latency_s, tflops, gbps, waves)) or bool(pipes)),
-    )
+    size = dict(sizes or {}) | {key: value for key, value in (("m", m), ("n", n), ("k", k)) if value is not None}
+    wanted = {"operation": operation, "dtype": dtype, "name": name}
+    rates = {"latency_us": latency_us, "latency_s": latency_s, "tflops": tflops, "gbps": gbps, "pipes": pipes}
+    of_rates = {"waves": waves, "measured_on": measured_on}
+    whole = {"csv": csv, "rows": rows, "table": table}
+    check_together(whole, cost, size, rates, of_rates, wanted)
+    if dtype and cost is None:
+        parse_operands(dtype)  # raises for a format that does not exist
     options = Options(chosen, peaks, allow_mixed)
     lookup = Lookup(paths(device_files))
     given = _resolve(device, lookup)
-    size = dict(sizes or {}) | {key: value for key, value in (("m", m), ("n", n), ("k", k)) if value is not None}
-    if latency_us is not None and latency_s is not None:
-        raise UnitError("latency_us and latency_s are the same time twice: give one of them")
-    if latency_us is not None:
-        latency_s = latency_from_us(one_number("latency_us", latency_us))
-    elif latency_s is not None:
-        latency_s = latency_from_us(one_number("latency_s", latency_s) * 1e6)
     if csv is not None:
         with collection_paused():
             found, errors = read_rows(csv, given.name if given else "", dtype or "")
@@ -277,14 +152,14 @@ def classify(
         return _classify_rows("rows", rows, [], given, lookup, options)
     if table is not None:
         return _classify_rows(table, list(bundled_rows(table)), [], given, lookup, options)
-    measured = any(value is not None for value in (latency_s, tflops, gbps)) or bool(pipes)
-    if not measured and not size and cost is None:
+    if cost is None and not is_given(size, rates, wanted):
         return _overview(given, lookup, options)
-    target = given or machine.device(DEFAULT_DEVICE, lookup.device_files)
-    if not measured:
+    target = given or machine.device(CLASSIFIED_DEVICE, lookup.device_files)
+    operation = operation_name(operation or CLASSIFIED_OPERATION)
+    if not is_given(rates):
         shape = cost if cost is not None else _shape(operation, size, dtype)
-        return Classification(chosen, shapes=(_shape_result(name, shape, target, options),))
-    row = _single_row(name, target, dtype, operation_name(operation), size, latency_s, waves, cost)
+        return Classification(chosen, shapes=(_shape_result(name or "", shape, target, options),))
+    row = _single_row(name or "", target, dtype, operation, size, _latency_s(latency_us, latency_s), waves, cost)
     owner = machine.device(measured_on, lookup.device_files).name if measured_on else target.name
     row = with_achieved(replace(row, device=owner), _given_rates(row, tflops, gbps, pipes))
     if row.cost() is None and not row.achieved:
@@ -296,27 +171,36 @@ def classify(
     return Classification(chosen, (TableResult("row", (result,), ()),), errors=tuple(_unread([result])))
 
 
+def _latency_s(latency_us: float | None, latency_s: float | None) -> float | None:
+    """The one latency that was given, in seconds."""
+    if latency_us is not None:
+        return latency_from_us(one_number("latency_us", latency_us))
+    return None if latency_s is None else latency_from_us(one_number("latency_s", latency_s) * 1e6)
+
+
 def formula_cost(
     formula: str,
     shape: str | tuple[int, ...] | None = None,
-    dtype: str = "bf16",
+    dtype: str = EXPLAINED_DTYPE,
     sizes: Mapping[str, Any] | None = None,
 ) -> ShapeCost:
     """The cost of a formula as one fused kernel, for ``classify(cost=…)``.
 
     Each input is read once and each output written once; a FLOP is one an instruction and element, on the vector pipe
     in float32 (float64 where anything is). ``sizes`` gives named sizes of declared arrays, numbers or arrays of them.
+
+    Raises `FormulaError` and its kin for a bad formula, `ShapeError` for a size that is missing or is none.
     """
-    from fuseline.api.program import graph, optimize
+    from fuseline.api.program import as_program, bound_sizes, optimize, typed
     from fuseline.cost.ledger import Sizes, compute_dtype, make_ledger
-    from fuseline.cost.shapes import Tensor
     from fuseline.ir.dtype import dtype as dtype_of
     from fuseline.plan.launch import fused
-    from fuseline.units import parse_shape
 
     default = None if shape is None else parse_shape(shape)
-    g = optimize(graph(formula, dtype_of(dtype), None, default))
-    amounts = Sizes(sizes or {}, default)
+    program = as_program(formula)
+    bound = bound_sizes(program, sizes, arrays=True)
+    g = optimize(typed(program, dtype_of(dtype), default, {n: v for n, v in bound.items() if isinstance(v, int)}))
+    amounts = Sizes(bound, default)
     launches = fused(g).launches
     ledger = make_ledger(launches, amounts)
     computed = compute_dtype([node.dtype for node in (*g.inputs, *g.nodes)])
@@ -325,7 +209,8 @@ def formula_cost(
         for nodes, output in ((launch.reads, False), (launch.writes, True)):
             tensors += [Tensor(g.label(n), amounts.elements(n), n.dtype.name, output) for n in nodes]
     work = {"vector": (ledger.flops, computed.computed.name)}
-    named = dict(sizes or {}) | {f"axis{i}": size for i, size in enumerate(default or ())}
+    open_shape = () if default is None or all(d.shape is not None for d in program.inputs) else default
+    named = bound | {f"axis{i}": size for i, size in enumerate(open_shape)}
     return ShapeCost("formula", named, work, tuple(tensors), dtype)
 
 
@@ -346,18 +231,18 @@ def _shape(operation: str, size: Mapping[str, Any], dtype: str | None) -> ShapeC
     """The cost of the shape asked for; a product completes what is missing with the course's sizes."""
     filled = dict(size)
     if operation_name(operation) in _PRODUCTS:
-        filled = {"n": DEFAULT_N, "k": DEFAULT_K} | filled
+        filled = {"n": CLASSIFIED_N, "k": CLASSIFIED_K} | filled
         if "m" not in filled:
             raise ShapeError(f"{operation} needs m, its rows: give --m (m=… in Python)")
-    if "dtype" not in filled and (dtype or operation == "gemm"):
-        filled["dtype"] = dtype or DEFAULT_DTYPE
+    if "dtype" not in filled and (dtype or operation == CLASSIFIED_OPERATION):
+        filled["dtype"] = dtype or CLASSIFIED_DTYPE
     return shape_cost(operation, **filled)
 
 
 def _default_dtype(operation: str) -> str:
     """What ``operation`` computes in where nobody says: fp8 for products as in the course, else its own default."""
     default = inspect.signature(OPERATIONS[operation]).parameters["dtype"].default
-    return DEFAULT_DTYPE if operation == "gemm" else str(default)
+    return CLASSIFIED_DTYPE if operation == CLASSIFIED_OPERATION else str(default)
 
 
 def _shape_result(name: str, cost: ShapeCost, target: Device, options: Options) -> ShapeResult:
@@ -392,7 +277,7 @@ def _single_row(
     if waves is not None:
         positive(one_number("waves", waves), "waves", "waves")
     if filled and operation in _PRODUCTS:
-        filled = {"n": DEFAULT_N, "k": DEFAULT_K} | filled
+        filled = {"n": CLASSIFIED_N, "k": CLASSIFIED_K} | filled
     order = ("groups", "batch", "m", "n", "k")
     filled = {key: filled[key] for key in (*order, *filled) if key in filled}
     label = name or "x".join(str(value) for value in filled.values()) or GIVEN_NAMES[cost is not None]
@@ -483,7 +368,6 @@ def _unread(rows: Iterable[RowResult]) -> list[RowError]:
 
 
 __all__ = [
-    "DEFAULT_DEVICE",
     "BookRule",
     "Classification",
     "Row",

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from fuseline.cli.programs import (
+from fuseline.api.defaults import RUN_DTYPE
+from fuseline.cli.options import (
+    MEASURED_N_TEXT,
     JsonOption,
     LangOption,
     OutputsOption,
     ProgramArgument,
     QuickOption,
+    RunDtypeOption,
     SizeOption,
-    measured_rows,
-    parse_names,
-    parse_sizes,
-    read_program,
 )
+from fuseline.cli.programs import measured_rows, parse_names, parse_sizes, read_program
 from fuseline.report.catalogue import resolve_language
 
 
@@ -25,9 +25,9 @@ def bench(
     program: ProgramArgument,
     n: Annotated[
         str, typer.Option("--n", metavar="COUNT", help="Elements of each array that is not declared.")
-    ] = "2^24",
+    ] = MEASURED_N_TEXT,
     size: SizeOption = None,
-    dtype: Annotated[str, typer.Option(help="Dtype of arrays that are not declared.")] = "f32",
+    dtype: RunDtypeOption = RUN_DTYPE,
     threads: Annotated[
         str | None, typer.Option(metavar="COUNTS", help="Thread counts, as 1,4; one and all unless given.")
     ] = None,

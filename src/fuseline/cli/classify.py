@@ -2,146 +2,118 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any
 
 import typer
 
-from fuseline.errors import UnitError
+from fuseline.api.defaults import (
+    CLASSIFIED_DEVICE,
+    CLASSIFIED_DTYPE,
+    CLASSIFIED_K,
+    CLASSIFIED_N,
+    CLASSIFIED_OPERATION,
+    EXPLAINED_DEVICE,
+    EXPLAINED_DTYPE,
+)
+from fuseline.cli.options import DeviceFilesOption, JsonOption, LangOption
+from fuseline.cli.programs import read_program
+from fuseline.errors import UnitError, UsageError
+from fuseline.roofline.rules import BookRule
 
-_RATES = "Measured rates"
-_SHAPE = "Shape"
-_READING = "Reading"
-_OUTPUT = "Output"
+_BOOK = BookRule()
+_DEVICES = f"{CLASSIFIED_DEVICE} unless given; {EXPLAINED_DEVICE} for a formula"
+_DTYPES = f"{CLASSIFIED_DTYPE} unless given; {EXPLAINED_DTYPE} for a formula"
+
+_Rate = float | None
+_Word = str | None
+_Words = list[str] | None
 
 
 def classify(
-    m: Annotated[
-        str | None,
-        typer.Option("--m", help="Rows of the product; sizes may be written 4096, 2^12, 4Ki.", rich_help_panel=_SHAPE),
-    ] = None,
-    n: Annotated[
-        str | None, typer.Option("--n", help="Columns of the product (7168 unless given).", rich_help_panel=_SHAPE)
-    ] = None,
-    k: Annotated[
-        str | None, typer.Option("--k", help="Length of the sums (16384 unless given).", rich_help_panel=_SHAPE)
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="Number format: bf16, fp8, fp8xfp4, fp8->f32, … (fp8 unless given).", rich_help_panel=_SHAPE),
-    ] = None,
+    m: Annotated[_Word, typer.Option("--m", help="Rows of the product; sizes may be written 4096, 2^12, 4Ki.")] = None,
+    n: Annotated[_Word, typer.Option("--n", help=f"Columns of the product ({CLASSIFIED_N} unless given).")] = None,
+    k: Annotated[_Word, typer.Option("--k", help=f"Length of the sums ({CLASSIFIED_K} unless given).")] = None,
+    dtype: Annotated[_Word, typer.Option(help=f"Number format: bf16, fp8, fp8xfp4, fp8->f32, … ({_DTYPES}).")] = None,
     op: Annotated[
-        str,
+        _Word,
         typer.Option(
-            "--op",
-            help="Operation: gemm, grouped-gemm, attention-prefill, mla-decode, norm, copy, …",
-            rich_help_panel=_SHAPE,
+            help="Operation: gemm, grouped-gemm, attention-prefill, mla-decode, norm, copy, … "
+            f"({CLASSIFIED_OPERATION} unless given)."
         ),
-    ] = "gemm",
+    ] = None,
     size: Annotated[
-        list[str] | None,
-        typer.Option("--size", help="A further size, NAME=VALUE, as groups=8 or kv_len=4096.", rich_help_panel=_SHAPE),
-    ] = None,
-    formula: Annotated[
-        str | None, typer.Option(help="An elementwise formula as the shape; needs --shape.", rich_help_panel=_SHAPE)
-    ] = None,
-    shape: Annotated[
-        str | None,
-        typer.Option("--shape", help="Shape of the formula's arrays, as 4096x14336.", rich_help_panel=_SHAPE),
-    ] = None,
-    device: Annotated[
-        str | None,
+        _Words,
         typer.Option(
-            help="The machine whose peaks are divided by (ascend-950dt unless given).", rich_help_panel=_READING
+            "--size", metavar="NAME=VALUE", help="A further size of the operation or formula, as groups=8; repeatable."
         ),
     ] = None,
-    device_file: Annotated[
-        list[str] | None, typer.Option(help="A file with further machines.", rich_help_panel=_READING)
+    formula: Annotated[_Word, typer.Option(help="A formula, its file, or - as the kernel.")] = None,
+    shape: Annotated[
+        _Word,
+        typer.Option(
+            metavar="SIZES",
+            help="Shape of the formula's arrays that are not declared, as 4096x14336.",
+        ),
     ] = None,
-    latency_us: Annotated[
-        float | None, typer.Option(help="Measured time in microseconds.", rich_help_panel=_RATES)
-    ] = None,
-    tflops: Annotated[
-        float | None,
-        typer.Option(help="Measured arithmetic rate in TFLOPS (TOPS for integers).", rich_help_panel=_RATES),
-    ] = None,
-    gbps: Annotated[float | None, typer.Option(help="Measured byte rate in GB/s.", rich_help_panel=_RATES)] = None,
+    device: Annotated[_Word, typer.Option(help=f"The machine whose peaks are divided by ({_DEVICES}).")] = None,
+    device_file: DeviceFilesOption = None,
+    latency_us: Annotated[_Rate, typer.Option(help="Measured time in microseconds.")] = None,
+    tflops: Annotated[_Rate, typer.Option(help="Measured arithmetic rate in TFLOPS (TOPS for integers).")] = None,
+    gbps: Annotated[_Rate, typer.Option(help="Measured byte rate in GB/s.")] = None,
     pipe: Annotated[
-        list[str] | None,
-        typer.Option("--pipe", help="Rate of a further pipe, NAME=RATE, as fix=6.6TB/s.", rich_help_panel=_RATES),
+        _Words, typer.Option("--pipe", metavar="NAME=RATE", help="Rate of a further pipe, as fix=6.6TB/s; repeatable.")
     ] = None,
-    waves: Annotated[
-        float | None, typer.Option(help="Waves of the launch, for the Nsight rule.", rich_help_panel=_RATES)
-    ] = None,
+    waves: Annotated[_Rate, typer.Option(help="Waves of the launch, for the Nsight rule.")] = None,
     measured_on: Annotated[
-        str | None,
-        typer.Option(help="The machine that the rates were measured on, where it is another.", rich_help_panel=_RATES),
+        _Word, typer.Option(help="The machine that the rates were measured on, where it is another.")
     ] = None,
     csv: Annotated[
-        str | None,
+        _Word,
         typer.Option(
-            help="A CSV file of rows (name,device,dtype,m,n,k,latency_us,tflops,gbps,<pipe>_gbps).",
-            rich_help_panel=_RATES,
+            metavar="FILE", help="A CSV file of rows (name,device,dtype,m,n,k,latency_us,tflops,gbps,<pipe>_gbps)."
         ),
     ] = None,
-    table: Annotated[
-        str | None, typer.Option(help="A bundled table: ascend, deepgemm or course.", rich_help_panel=_RATES)
-    ] = None,
-    rule: Annotated[str, typer.Option(help="How ratios are read: book or nsight.", rich_help_panel=_READING)] = "book",
-    saturated: Annotated[
-        float | None, typer.Option(help="Threshold of the book rule (0.85).", rich_help_panel=_READING)
-    ] = None,
-    involved: Annotated[
-        float | None, typer.Option(help="Threshold of the book rule (0.45).", rich_help_panel=_READING)
-    ] = None,
-    other: Annotated[
-        float | None, typer.Option(help="Threshold of the book rule (0.20).", rich_help_panel=_READING)
-    ] = None,
-    peaks: Annotated[
-        str | None, typer.Option(help="Which peaks: datasheet, achievable or effective.", rich_help_panel=_READING)
-    ] = None,
+    table: Annotated[_Word, typer.Option(help="A bundled table: ascend, deepgemm or course.")] = None,
+    rule: Annotated[str, typer.Option(help="How ratios are read: book or nsight.")] = _BOOK.name,
+    saturated: Annotated[_Rate, typer.Option(help=f"Threshold of the book rule ({_BOOK.saturated:.2f}).")] = None,
+    involved: Annotated[_Rate, typer.Option(help=f"Threshold of the book rule ({_BOOK.involved:.2f}).")] = None,
+    other: Annotated[_Rate, typer.Option(help=f"Threshold of the book rule ({_BOOK.other:.2f}).")] = None,
+    peaks: Annotated[_Word, typer.Option(help="Which peaks: datasheet, achievable or effective.")] = None,
     allow_mixed: Annotated[
-        bool,
-        typer.Option(
-            "--allow-mixed", help="Show ratios that do not belong together, marked.", rich_help_panel=_READING
-        ),
+        bool, typer.Option("--allow-mixed", help="Show ratios that do not belong together, marked.")
     ] = False,
-    chart: Annotated[
-        str | None, typer.Option(help="Write a chart: FILE.svg, .png or .html.", rich_help_panel=_OUTPUT)
-    ] = None,
+    chart: Annotated[_Word, typer.Option(metavar="FILE", help="Write a chart (.svg, .png or .html).")] = None,
     chart_kind: Annotated[
-        str, typer.Option(help="roofline, or ratios for the plane of the two ratios.", rich_help_panel=_OUTPUT)
-    ] = "roofline",
-    also_device: Annotated[
-        list[str] | None, typer.Option(help="Draw the roofs of this machine too.", rich_help_panel=_OUTPUT)
+        _Word, typer.Option(help="roofline (unless given), or ratios for the plane of the two ratios.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON with stable keys and SI units.", rich_help_panel=_OUTPUT)
-    ] = False,
-    lang: Annotated[
-        str | None, typer.Option(help="Language, en or zh; the locale's unless given.", rich_help_panel=_OUTPUT)
-    ] = None,
+    also_device: Annotated[_Words, typer.Option(help="Draw the roofs of this machine too; repeatable.")] = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
 ) -> int:
     """Say what bounds a kernel: achieved rates over the peaks of the machine, with the source of every number.
 
-    Without arguments it shows the six shapes of the course. The exit status is 2 where a row could not be read.
+    Where no option names a kernel it shows the six shapes of the course. The exit status is 2 where a row could not be
+    read.
     """
     from fuseline.api import roofline as api
     from fuseline.report.catalogue import resolve_language
 
     language = resolve_language(lang)
-    sizes = {name: _count(value, f"--{name}") for name, value in (("m", m), ("n", n), ("k", k)) if value is not None}
-    sizes |= {name: _size(value, f"--size {name}") for name, value in _pairs(size, "--size")}
+    _refuse_without({"--shape": shape}, "--formula", formula)
+    _refuse_without({"--chart-kind": chart_kind, "--also-device": also_device}, "--chart", chart)
     files = tuple(device_file or ())
+    also = [api.device(name, files) for name in also_device or ()]
     if chart is not None:
-        from fuseline.report.roofline_charts import require_chart
+        from fuseline.report.roofline_charts import KINDS, require_chart
 
+        chart_kind = chart_kind or KINDS[0]
         require_chart(chart, chart_kind)
+    sizes = _sizes(m, n, k, size)
     cost = None
     if formula is not None:
-        cost = api.formula_cost(formula, shape, dtype or "bf16")
-        device = device or "h100-sxm"
+        cost = api.formula_cost(read_program(formula), shape, dtype or EXPLAINED_DTYPE, sizes)
+        sizes, device = {}, device or EXPLAINED_DEVICE
     found = api.classify(
         dtype=dtype,
         device=device,
@@ -150,7 +122,7 @@ def classify(
         latency_us=latency_us,
         tflops=tflops,
         gbps=gbps,
-        pipes=dict(_pairs(pipe, "--pipe")),
+        pipes=_pairs(pipe, "--pipe"),
         waves=waves,
         measured_on=measured_on,
         csv=csv,
@@ -161,8 +133,8 @@ def classify(
         allow_mixed=allow_mixed,
         device_files=files,
     )
-    if chart is not None:
-        _draw(found, chart, chart_kind, [api.device(name, files) for name in also_device or ()], language)
+    if chart is not None and chart_kind is not None:
+        _draw(found, chart, chart_kind, also, language)
     if as_json:
         _print_json(found, language)
     else:
@@ -170,14 +142,38 @@ def classify(
     return 2 if found.errors else 0
 
 
-def _pairs(entries: list[str] | None, option: str) -> list[tuple[str, str]]:
-    """``NAME=VALUE`` entries split; raises ``UnitError`` for one without an equals sign."""
-    found = []
+def _refuse_without(options: dict[str, object], wanted: str, value: object) -> None:
+    """Raise where an option was given that has no meaning without another one."""
+    given = [name for name, option in options.items() if option not in (None, [])]
+    if value is None and given:
+        raise UsageError(f"{', '.join(given)}: only beside {wanted}")
+
+
+def _sizes(m: str | None, n: str | None, k: str | None, size: list[str] | None) -> dict[str, Any]:
+    """The sizes of all options by name."""
+    sizes = {name: _count(value, f"--{name}") for name, value in (("m", m), ("n", n), ("k", k)) if value is not None}
+    for name, value in _pairs(size, "--size").items():
+        if name in sizes:
+            raise UsageError(f"the size {name} is given twice")
+        sizes[name] = _size(value, f"--size {name}")
+    return sizes
+
+
+def _pairs(entries: list[str] | None, option: str) -> dict[str, str]:
+    """``NAME=VALUE`` entries split.
+
+    Raises `UnitError` for one without an equals sign, `UsageError` for a name that comes twice.
+    """
+    found: dict[str, str] = {}
     for entry in entries or ():
-        name, equals, value = entry.partition("=")
-        if not equals or not name.strip() or not value.strip():
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if not equals or not name or not value:
             raise UnitError(f"{option} needs NAME=VALUE, not {entry!r}")
-        found.append((name.strip().replace("-", "_") if option == "--size" else name.strip(), value.strip()))
+        if option == "--size":
+            name = name.replace("-", "_")
+        if name in found:
+            raise UsageError(f"{option} {name} is given twice")
+        found[name] = value
     return found
 
 
@@ -199,17 +195,17 @@ def _count(text: str, option: str) -> int:
 
 
 def _print_json(found: Any, language: str) -> None:
+    from fuseline.report.json_text import print_json
     from fuseline.report.roofline_notes import note_text
 
-    print(json.dumps(found.to_dict(lambda note: note_text(note, language)), indent=2, ensure_ascii=False))
+    print_json(found.to_dict(lambda note: note_text(note, language)))
 
 
 def _print_text(found: Any, language: str) -> None:
-    from rich.console import Console
-
     from fuseline.report.roofline_tables import print_classification
+    from fuseline.report.terminal import plain_console
 
-    print_classification(found, Console(markup=False, highlight=False, emoji=False), language)
+    print_classification(found, plain_console(), language)
 
 
 def _draw(found: Any, path: str, kind: str, devices: list[Any], language: str) -> None:

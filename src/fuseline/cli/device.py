@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from fuseline.errors import UnknownNameError
+from fuseline.cli.options import DeviceFilesOption, JsonOption, LangOption
+from fuseline.errors import UsageError
+from fuseline.report.json_text import print_json
+from fuseline.report.terminal import plain_console
 
 app = typer.Typer(
     help="Machines: list them, show one with its sources, compare several, measure this host.",
@@ -17,31 +19,27 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_Files = Annotated[list[str] | None, typer.Option("--device-file", help="A file with further machines.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys and SI units.")]
-_Lang = Annotated[str | None, typer.Option("--lang", help="Language, en or zh; the locale's unless given.")]
-
 
 @app.command("list")
-def list_devices(device_file: _Files = None, as_json: _Json = False, lang: _Lang = None) -> int:
+def list_devices(device_file: DeviceFilesOption = None, as_json: JsonOption = False, lang: LangOption = None) -> int:
     """List all known machines with their main figures."""
     from fuseline.api.roofline import devices
     from fuseline.report.roofline_devices import print_devices
 
     found = devices(tuple(device_file or ()))
     if as_json:
-        _print_json([device.to_dict() for device in found])
+        print_json([device.to_dict() for device in found])
     else:
-        print_devices(found, _console(), lang)
+        print_devices(found, plain_console(), lang)
     return 0
 
 
 @app.command("show")
 def show_device(
     name: Annotated[str, typer.Argument(help="A machine, as h100-sxm.")],
-    device_file: _Files = None,
-    as_json: _Json = False,
-    lang: _Lang = None,
+    device_file: DeviceFilesOption = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
 ) -> int:
     """Show every figure of a machine with its kind, confidence and source."""
     from fuseline.api.roofline import device
@@ -49,18 +47,18 @@ def show_device(
 
     found = device(name, tuple(device_file or ()))
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
     else:
-        print_device(found, _console(), lang)
+        print_device(found, plain_console(), lang)
     return 0
 
 
 @app.command("compare")
 def compare_devices(
     names: Annotated[list[str], typer.Argument(help="Two or more machines.")],
-    device_file: _Files = None,
-    as_json: _Json = False,
-    lang: _Lang = None,
+    device_file: DeviceFilesOption = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
 ) -> int:
     """Lay machines side by side; ratios are to the first."""
     from fuseline.api.roofline import device
@@ -69,15 +67,15 @@ def compare_devices(
 
     found = [device(name, tuple(device_file or ())) for name in names]
     if len({machine.name for machine in found}) < max(2, len(found)):
-        raise UnknownNameError("compare needs two or more different machines")
+        raise UsageError("compare needs two or more different machines")
     if as_json:
         rows = [
             {"figure": figure, "values": [None if value is None else value.to_dict() for value in values]}
             for figure, values in comparison(found, resolve_language("en"))
         ]
-        _print_json({"devices": [device.name for device in found], "rows": rows})
+        print_json({"devices": [device.name for device in found], "rows": rows})
     else:
-        print_comparison(found, _console(), lang)
+        print_comparison(found, plain_console(), lang)
     return 0
 
 
@@ -85,8 +83,8 @@ def compare_devices(
 def probe_host(
     again: Annotated[bool, typer.Option("--again", help="Measure anew although a measurement is kept.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter and less steady.")] = False,
-    as_json: _Json = False,
-    lang: _Lang = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
 ) -> int:
     """Measure this host and keep the result: it is then a machine called host."""
     from fuseline.api.roofline import probe
@@ -97,20 +95,10 @@ def probe_host(
     language = resolve_language(lang)
     found = probe(again=again, quick=quick)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
         return 0
-    console = _console()
+    console = plain_console()
     print_device(found, console, language)
     date = found.main_memory.bandwidth.source.date
     console.print(text("device.probed", language, date=date, path=host_file()))
     return 0
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(markup=False, highlight=False, emoji=False)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -11,13 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from fuseline._version import __version__
+from fuseline.cli.options import JsonOption, LangOption
 from fuseline.errors import CompilerError, FuselineError, UnsupportedError
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.json_text import print_json
+from fuseline.report.terminal import plain_console
 from fuseline.units import format_bytes, format_time
 
 State = Literal["good", "limited", "broken"]
@@ -37,8 +37,8 @@ class Check:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")] = False,
-    lang: Annotated[str | None, typer.Option(help="Language, en or zh; the locale's unless given.")] = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
 ) -> int:
     """Check what fuseline finds on this machine, and say what to do where something is missing.
 
@@ -49,7 +49,7 @@ def doctor(
     healthy = all(check.state != "broken" for check in checks)
     if as_json:
         facts = {"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in checks]}
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        print_json(facts)
     else:
         _print_table(checks, healthy, language)
     return 0 if healthy else 1
@@ -198,7 +198,6 @@ def _listed(versions: dict[str, str | None], language: str) -> str:
 
 
 def _print_table(checks: list[Check], healthy: bool, language: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=text("doctor.title", language, version=__version__), title_justify="left", box=None)
@@ -209,6 +208,6 @@ def _print_table(checks: list[Check], healthy: bool, language: str) -> None:
         table.add_row(MARKS[check.state], text(f"doctor.item.{check.item}", language), check.found)
         if check.advice:
             table.add_row("", "", f"→ {check.advice}")
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = plain_console()
     console.print(table)
     console.print(text("doctor.healthy" if healthy else "doctor.unhealthy", language))

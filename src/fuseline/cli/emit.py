@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fuseline.cli.programs import (
-    OutputsOption,
-    ProgramArgument,
-    SizeOption,
-    parse_names,
-    parse_sizes,
-    read_program,
-)
+from fuseline.api.defaults import RUN_DTYPE
+from fuseline.cli.options import OutputsOption, ProgramArgument, RunDtypeOption, SizeOption
+from fuseline.cli.programs import parse_names, parse_sizes, read_program
 from fuseline.errors import UnsupportedError
 from fuseline.files import require_place, write_atomically
 
@@ -46,7 +41,7 @@ def emit(
     target: Annotated[
         Target, typer.Option(help="NumPy text, C11, LLVM IR, assembly of this host, the graph, or its loops.")
     ],
-    dtype: Annotated[str, typer.Option(help="Dtype of arrays that are not declared.")] = "f32",
+    dtype: RunDtypeOption = RUN_DTYPE,
     shape: Annotated[
         str | None, typer.Option(metavar="SIZES", help="Shape of arrays that are not declared; any unless given.")
     ] = None,

@@ -6,43 +6,42 @@ from typing import Annotated
 
 import typer
 
-from fuseline.cli.programs import (
+from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, RUN_DTYPE
+from fuseline.cli.options import (
+    MEASURED_N_TEXT,
+    ChartOption,
+    DeviceFilesOption,
+    ExplainedShapeOption,
     JsonOption,
     LangOption,
     OutputsOption,
     ProgramArgument,
     QuickOption,
     SizeOption,
-    measured_rows,
-    parse_names,
-    parse_sizes,
-    read_program,
 )
+from fuseline.cli.programs import measured_rows, parse_names, parse_sizes, read_program
 from fuseline.report.catalogue import resolve_language
 
 
 def explain(
     program: ProgramArgument,
-    shape: Annotated[
-        str | None, typer.Option(metavar="SIZES", help="Shape of arrays that are not declared (4096x14336).")
-    ] = None,
+    shape: ExplainedShapeOption = None,
     size: SizeOption = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Dtype of arrays that are not declared (bf16; f32 where measured).")
+        str | None,
+        typer.Option(help=f"Dtype of arrays that are not declared ({EXPLAINED_DTYPE}; {RUN_DTYPE} where measured)."),
     ] = None,
     device: Annotated[
         str, typer.Option(help="The machine: see fuseline device list, or host once probed.")
-    ] = "h100-sxm",
-    device_file: Annotated[list[str] | None, typer.Option(metavar="FILE", help="A file with further machines.")] = None,
+    ] = EXPLAINED_DEVICE,
+    device_file: DeviceFilesOption = None,
     outputs: OutputsOption = None,
     measure: Annotated[bool, typer.Option("--measure", help="Measure on this host as well.")] = False,
     quick: QuickOption = False,
     n: Annotated[
-        str | None, typer.Option("--n", metavar="COUNT", help="Elements of each measured array (2^24).")
+        str | None, typer.Option("--n", metavar="COUNT", help=f"Elements of each measured array ({MEASURED_N_TEXT}).")
     ] = None,
-    chart: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the arena of the memory section (.svg, .png or .html).")
-    ] = None,
+    chart: ChartOption = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
 ) -> None:
@@ -54,7 +53,6 @@ def explain(
     language = resolve_language(lang)
     source = read_program(program)
     sizes, names = parse_sizes(size), parse_names(outputs)
-    from fuseline.api.explaining import DEFAULT_DTYPE
     from fuseline.api.explaining import explain as explained
     from fuseline.machine.database import device as find_device
 
@@ -63,7 +61,7 @@ def explain(
 
         require_format(chart)
     machine = find_device(device, device_file or ())
-    found = explained(source, shape, dtype or DEFAULT_DTYPE, machine, outputs=names, sizes=sizes)
+    found = explained(source, shape, dtype or EXPLAINED_DTYPE, machine, outputs=names, sizes=sizes)
     if measure or quick or n is not None:
         found = found.with_measurements(measured_rows(source, n, dtype, None, names, sizes, quick))
     if chart is not None:

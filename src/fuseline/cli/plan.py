@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fuseline.cli.programs import (
+from fuseline.cli.options import (
+    ChartOption,
+    ExplainedDtypeOption,
+    ExplainedShapeOption,
     JsonOption,
     LangOption,
     OutputsOption,
     SizeOption,
-    parse_names,
-    parse_sizes,
-    read_program,
 )
+from fuseline.cli.programs import parse_names, parse_sizes, read_program
+from fuseline.cli.progress import ProgressLine
 from fuseline.errors import InfeasibleError, PlanError
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 _NO = 1
 _INTERRUPTED = 130
-_PROGRAM = "Programs"
 
 TimeLimitOption = Annotated[
     str, typer.Option(metavar="TIME", help="End the search after this time (60, 500 ms, 2 min).")
@@ -50,18 +51,13 @@ def plan(
     seed: Annotated[int, typer.Option(help="Another seed tries other orders.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Only the quick heuristics, no exact search.")] = False,
     out: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Write the instance with its offsets.")] = None,
-    chart: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the arena (.svg, .png or .html).")] = None,
-    shape: Annotated[
-        str | None,
-        typer.Option(metavar="SIZES", help="Shape of arrays that are not declared.", rich_help_panel=_PROGRAM),
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="Dtype of arrays that are not declared.", rich_help_panel=_PROGRAM)
-    ] = None,
+    chart: ChartOption = None,
+    shape: ExplainedShapeOption = None,
+    dtype: ExplainedDtypeOption = None,
     size: SizeOption = None,
     outputs: OutputsOption = None,
     alignment: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Alignment of every buffer (1).", rich_help_panel=_PROGRAM)
+        str | None, typer.Option(metavar="SIZE", help="Alignment of every buffer of a program (1).")
     ] = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
@@ -72,8 +68,8 @@ def plan(
     its instructions is chosen first. Ctrl-C gives the best answer so far. The status is 1 where --capacity cannot be or
     was not reached.
     """
-    from fuseline.plan.arena.arguments import capacity_in_bytes
     from fuseline.files import require_place
+    from fuseline.plan.arena.arguments import capacity_in_bytes
     from fuseline.report.catalogue import resolve_language
     from fuseline.units import parse_bytes
 
@@ -90,7 +86,7 @@ def plan(
         _refuse_for_instance(
             {"--shape": shape, "--dtype": dtype, "--size": size, "--outputs": outputs, "--alignment": alignment}
         )
-    progress = _Progress(language)
+    progress = _SearchLine(language)
     joint = None
     try:
         if _is_instance(source):
@@ -102,7 +98,7 @@ def plan(
                 time_limit_s=limit_s,
                 seed=seed,
                 exact=not quick,
-                on_progress=progress.show,
+                on_progress=progress.show_search,
             )
         else:
             from fuseline.api.planning import plan_program
@@ -118,7 +114,7 @@ def plan(
                 time_limit_s=limit_s,
                 seed=seed,
                 exact=not quick,
-                on_progress=progress.show,
+                on_progress=progress.show_search,
             )
             result = joint.arena
     except InfeasibleError as error:
@@ -207,32 +203,28 @@ def _complain_not_found(result: PlanResult, joint: JointPlan | None, capacity_by
     print(f"fuseline: {message}", file=sys.stderr)
 
 
-class _Progress:
-    """One line on standard error, overwritten by each step and gone in the end; nothing where it is no terminal."""
+class _SearchLine(ProgressLine):
+    """How far the search is, in the language of the report."""
 
     def __init__(self, language: str) -> None:
+        super().__init__()
         self._language = language
-        self._on = sys.stderr is not None and sys.stderr.isatty()
 
-    def show(self, now: Incumbent) -> None:
+    def show_search(self, now: Incumbent) -> None:
         """Say how far the search is."""
-        if not self._on or not now.peak_bytes:
+        if not self.on or not now.peak_bytes:
             return
         from fuseline.report.catalogue import text
         from fuseline.units import format_percent
 
-        line = text(
-            "planner.progress",
-            self._language,
-            stage=text(f"planner.stage.{now.stage.replace(' ', '_')}", self._language),
-            peak=f"{now.peak_bytes:,}",
-            bound=f"{now.lower_bound_bytes:,}",
-            gap=format_percent(now.peak_bytes / max(1, now.lower_bound_bytes) - 1, 2),
-            seconds=f"{now.seconds:.1f}",
+        self.show(
+            text(
+                "planner.progress",
+                self._language,
+                stage=text(f"planner.stage.{now.stage.replace(' ', '_')}", self._language),
+                peak=f"{now.peak_bytes:,}",
+                bound=f"{now.lower_bound_bytes:,}",
+                gap=format_percent(now.peak_bytes / max(1, now.lower_bound_bytes) - 1, 2),
+                seconds=f"{now.seconds:.1f}",
+            )
         )
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._on:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -7,33 +7,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import typer
-
+from fuseline.cli.progress import ProgressLine
 from fuseline.errors import DataFileError, LimitError, UnitError
 
 if TYPE_CHECKING:
     from fuseline.api.explanation import Measured
 
 MAX_THREADS = 4096
-
-ProgramArgument = Annotated[
-    str,
-    typer.Argument(metavar="PROGRAM", help="A formula, a file (any existing one, or *.fl), or - for standard input."),
-]
-SizeOption = Annotated[
-    list[str] | None,
-    typer.Option("--size", metavar="NAME=COUNT", help="A named size of declared arrays, as T=4096; repeatable."),
-]
-OutputsOption = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Names to return, as y,z; else those that nothing reads.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
-LangOption = Annotated[
-    str | None, typer.Option(metavar="en|zh", help="Language of the report; the locale's unless given.")
-]
-QuickOption = Annotated[bool, typer.Option("--quick", help="Measure arrays 16 times smaller.")]
 
 
 def read_program(argument: str) -> str:
@@ -115,41 +97,24 @@ def measured_rows(
     quick: bool,
 ) -> tuple[Measured, ...]:
     """Measure a program; on a terminal, standard error names the step that runs."""
-    from fuseline.api.measuring import DEFAULT_N, measure
+    from fuseline.api.defaults import MEASURED_N, RUN_DTYPE
+    from fuseline.api.measuring import measure
     from fuseline.units import parse_count
 
-    count = DEFAULT_N if n is None else parse_count(n)
+    count = MEASURED_N if n is None else parse_count(n)
     if count < 1:
         raise UnitError("measuring needs at least one element")
     counts = None if threads is None else [parse_count(part) for part in threads.split(",")]
     if counts is not None and not all(1 <= c <= MAX_THREADS for c in counts):
         raise UnitError(f"a thread count is 1 to {MAX_THREADS}, not {threads}")
-    with _Progress() as progress:
+    with ProgressLine() as line:
         return measure(
             source,
             n=count,
-            dtype=dtype or "f32",
+            dtype=dtype or RUN_DTYPE,
             outputs=outputs,
             sizes=sizes or None,
             thread_counts=counts,
             quick=quick,
-            progress=progress.show,
+            progress=lambda step: line.show(f"fuseline: {step} …"),
         )
-
-
-class _Progress:
-    """One line on standard error that is overwritten by each step and gone in the end."""
-
-    def __init__(self) -> None:
-        self.on = sys.stderr is not None and sys.stderr.isatty()
-
-    def show(self, step: str) -> None:
-        if self.on:
-            print(f"\r\x1b[Kfuseline: {step} …", end="", file=sys.stderr, flush=True)
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.on:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ The same graph serves one shape and a million: a rule that multiplies sizes mult
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -88,9 +88,7 @@ def evaluate(dim: Dim, sizes: Mapping[str, Any]) -> Any:
         try:
             return sizes[dim.name]
         except KeyError:
-            raise ShapeError(
-                f"the size {dim.name} is not given; pass {dim.name}=… (known: {', '.join(sizes) or 'none'})"
-            ) from None
+            raise ShapeError(sizes_wanted([dim.name])) from None
     values = [evaluate(a, sizes) for a in dim.args]
     result = values[0]
     for v in values[1:]:
@@ -106,6 +104,15 @@ def evaluate(dim: Dim, sizes: Mapping[str, Any]) -> Any:
             case "max":
                 result = np.maximum(result, v)
     return result
+
+
+def sizes_wanted(names: Sequence[str]) -> str:
+    """The complaint that these named sizes have no value, for a reader at the command line or in Python."""
+    first = names[0]
+    return (
+        f"give the named size{'s' * (len(names) > 1)} {', '.join(names)}: --size {first}=4096 "
+        f'(sizes={{"{first}": 4096}} in Python)'
+    )
 
 
 def element_count(shape: Iterable[Dim]) -> Dim:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fuseline.api.roofline import Classification
+from fuseline.api.classification import Classification
 from fuseline.errors import UnknownNameError
 from fuseline.machine import Device
 from fuseline.report.catalogue import resolve_language, text

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fuseline.api.roofline import Classification
+from fuseline.api.classification import Classification
 from fuseline.errors import printable
 from fuseline.machine import Device, rate_unit
 from fuseline.roofline.classify import RowResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fuseline.api.roofline import Classification, ShapeResult
+from fuseline.api.classification import Classification, ShapeResult
 from fuseline.errors import printable
 from fuseline.machine import rate_unit
 from fuseline.report.catalogue import resolve_language, text

@@ -48,11 +48,16 @@ class TerminalView:
         yield from _Layout(min(options.max_width, MAX_WIDTH), options.ascii_only).document(self.document)
 
 
-def print_document(document: Document) -> None:
-    """Print to standard output."""
+def plain_console(soft_wrap: bool = False) -> Console:
+    """Standard output, on which a text is what it says: no markup, emoji or colours of numbers."""
     from rich.console import Console
 
-    Console(markup=False, highlight=False, emoji=False, soft_wrap=True).print(TerminalView(document))
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=soft_wrap)
+
+
+def print_document(document: Document) -> None:
+    """Print to standard output."""
+    plain_console(soft_wrap=True).print(TerminalView(document))
 
 
 def plain_text(document: Document, width: int) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fuseline.errors import UnitError, UnknownNameError
+from fuseline.errors import UnitError, UnknownNameError, UsageError
 from fuseline.units import SourceKind
 
 
@@ -17,16 +18,55 @@ def check_kind(peaks: str | None) -> None:
         raise UnknownNameError(f"unknown kind of peak {peaks!r}; use one of {', '.join(SourceKind)}")
 
 
-def check_sources(csv: Any, rows: Any, table: Any, cost: Any, size_given: bool, rates_given: bool) -> None:
-    """Refuses arguments that contradict each other: a file, rows or a table bring their own shapes and rates."""
-    whole = [name for name, value in (("csv", csv), ("rows", rows), ("table", table)) if value is not None]
-    if len(whole) > 1:
-        raise UnitError(f"{' and '.join(whole)} contradict each other: give one of them")
-    if whole and (size_given or rates_given or cost is not None):
-        what = "a shape" if size_given or cost is not None else "rates"
-        raise UnitError(f"{whole[0]} brings its own shapes and rates: leave out {what}, or leave out {whole[0]}")
-    if cost is not None and size_given:
-        raise UnitError("a formula or cost brings its own sizes: leave out m, n, k and sizes")
+def is_given(*groups: Mapping[str, Any]) -> bool:
+    """Whether any argument of these groups has a value; an empty mapping or text has none."""
+    return bool(names_given(*groups))
+
+
+def names_given(*groups: Mapping[str, Any]) -> list[str]:
+    """The names of the arguments of these groups that have a value."""
+    return [name for group in groups for name, value in group.items() if value is not None and not _is_empty(value)]
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, (str, Mapping)) and not value
+
+
+def check_together(
+    whole: Mapping[str, Any],
+    cost: Any,
+    size: Mapping[str, Any],
+    rates: Mapping[str, Any],
+    of_rates: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+) -> None:
+    """Refuses arguments that contradict each other, and those that the others leave without effect.
+
+    ``whole`` are files, rows and tables, which bring their own shapes and rates; ``of_rates`` says more about
+    ``rates``, and ``wanted`` what the kernel is.
+    """
+    sources = names_given(whole)
+    if len(sources) > 1:
+        raise UsageError(f"{' and '.join(sources)} contradict each other: give one of them")
+    about_rates = names_given(of_rates)
+    if sources:
+        shape, measured = is_given(size) or cost is not None, is_given(rates) or "waves" in about_rates
+        # A file may leave out the number format, the other sources cannot.
+        own = [name for name in (*about_rates, *names_given(wanted)) if (sources[0], name) != ("csv", "dtype")]
+        if shape or measured or own:
+            what = "a shape" if shape else "rates" if measured else " and ".join(own)
+            raise UsageError(
+                f"{sources[0]} brings its own shapes and rates: leave out {what}, or leave out {sources[0]}"
+            )
+    if cost is not None and is_given(size):
+        raise UsageError("a formula or cost brings its own sizes: leave out m, n, k and sizes")
+    if cost is not None and is_given({"operation": wanted["operation"]}):
+        raise UsageError("a formula or cost is an operation of its own: leave out the operation")
+    if rates["latency_us"] is not None and rates["latency_s"] is not None:
+        raise UsageError("latency_us and latency_s are the same time twice: give one of them")
+    if about_rates and not is_given(rates):
+        names = " and ".join(about_rates)
+        raise UsageError(f"without measured rates {names} has no meaning: give tflops, gbps, pipes or a latency")
 
 
 def check_types(**given: tuple[Any, type | tuple[type, ...], str]) -> None:
