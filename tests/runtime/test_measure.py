@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import platform
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import fuseline as fl
+from fuseline.cli.main import run
 from fuseline.codegen.llvm import target
-from fuseline.errors import LimitError
-from fuseline.runtime import cpuid, host, measure
+from fuseline.errors import CompilerError, LimitError, UnsupportedError
+from fuseline.runtime import cpuid, host, image, measure
 
 
 def test_candidates_take_turns_and_the_order_rotates() -> None:
@@ -67,6 +71,20 @@ def test_the_host_knows_its_caches_memory_and_targets() -> None:
     assert host.physical_memory_bytes() > 1 << 28
     assert host.host_target().architecture in host.target_names()[0].replace("-", "_")
     assert len(host.identity()) == 16 and host.processor().flags
+
+
+def test_where_no_kernel_can_run_the_advice_can_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "target_names", list)
+    with pytest.raises(UnsupportedError) as unknown:
+        host.host_target()
+    monkeypatch.setattr(image.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(mprotect=lambda *_: -1))
+    with pytest.raises(CompilerError) as forbidden:
+        image._make_executable(0, 4096)
+    monkeypatch.undo()
+    for advice in (str(unknown.value), str(forbidden.value)):
+        (target,) = re.findall(r'kernel\.emit\("(\w+)"\)', advice)
+        assert "def kernel(" in fl.compile("x + 1", name="kernel").emit(target)
+        assert run(["emit", "x + 1", *re.findall(r"--target \w+", advice)[0].split()]) == 0
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86-64")

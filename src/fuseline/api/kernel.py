@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ShapeError, TraceError, TypeRuleError, UnknownNameError, UnsupportedError, UsageError
+from ..errors import ShapeError, TraceError, TypeRuleError, UnsupportedError, UsageError
 from ..floating_point import default_environment
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of

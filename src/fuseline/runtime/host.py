@@ -109,7 +109,8 @@ def host_target() -> LlvmTarget:
     asked = os.environ.get("FUSELINE_TARGET") or "native"
     if not names:
         raise UnsupportedError(
-            f"no compiled kernels on {platform.machine()}; x86-64 and AArch64 are supported. Use the 'numpy' target."
+            f"no compiled kernels on {platform.machine()}; x86-64 and AArch64 are supported. NumPy text runs anywhere: "
+            'kernel.emit("numpy"), or fuseline emit PROGRAM --target numpy'
         )
     if asked != "native":
         if asked not in names:

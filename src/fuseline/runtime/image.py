@@ -121,7 +121,8 @@ def _make_executable(address: int, size_bytes: int) -> None:
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes), protection) != 0:
         raise CompilerError(
             "the system refuses executable memory (mprotect failed, errno "
-            f"{ctypes.get_errno()}); allow it for this process (SELinux: execmem), or use the 'numpy' target"
+            f"{ctypes.get_errno()}); allow it for this process (SELinux: execmem), or run NumPy text: "
+            'kernel.emit("numpy"), or fuseline emit PROGRAM --target numpy'
         )
 
 
