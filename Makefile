@@ -7,10 +7,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --require-hashes --only-binary :all:
 
-.PHONY: help demo bench lint test test-full lock clean
+.PHONY: help demo charts bench lint test test-full lock clean
 
 help:
 	@echo "make demo       explain a fused kernel and measure it on this machine"
+	@echo "make charts     add what --chart draws with (100 MB) to .venv"
 	@echo "make test       every check and the everyday tests (under 6 minutes on 2 cores)"
 	@echo "make test-full  the same with the long tests"
 	@echo "make lint       the checks alone: style, types, room borders"
@@ -20,6 +21,8 @@ help:
 
 demo: $(VENV)/installed-run
 	$(BIN)/fuseline explain examples/gelu.fl --measure
+
+charts: $(VENV)/installed-charts
 
 bench: $(VENV)/installed-run
 	$(BIN)/fuseline bench examples/gelu.fl
@@ -58,6 +61,10 @@ $(VENV)/installed-dev: $(VENV)/installed-run requirements/dev.txt
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/installed-charts: $(VENV)/installed-run requirements/charts.txt
+	$(INSTALL) -r requirements/charts.txt
+	@touch $@
+
 # One lock file serves every supported Python and processor, with one version of each package (so that every Python sees the
 # same types) and the hashes of all its wheels.
 LOCK := .venv-lock/bin/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
@@ -68,4 +75,5 @@ lock:
 	.venv-lock/bin/python -m pip --disable-pip-version-check --quiet install uv
 	$(LOCK) --extra dev --output-file requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(LOCK) --extra charts --constraint requirements/dev.txt --output-file requirements/charts.txt
 	rm -rf .venv-lock

@@ -7,6 +7,7 @@ the median of the processor's time is shown; all of it is one thread's.
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
 import platform
 import statistics
@@ -25,6 +26,7 @@ from fuseline.frontends.trace import trace
 from fuseline.ir import parse_graph, print_graph
 from fuseline.ir.dtype import F32
 from fuseline.ir.program import Program, input_types, specialise
+from fuseline.runtime import host
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 PAGE = Path(__file__).parents[1] / "docs" / "frontend.md"
@@ -112,7 +114,8 @@ def main() -> None:
 
 def page(text: str) -> str:
     """The documentation page."""
-    machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
+    machine = f"{host.processor().model}, {versions}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     return f"""# Large programs
 
 Processor seconds that large programs take, a stage each: reading the formula (or tracing the function), giving every

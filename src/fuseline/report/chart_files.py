@@ -36,7 +36,9 @@ def require_format(path: str | Path) -> str:
         raise UnsupportedError(f"cannot write a chart as {str(path)!r}; use a name ending in {', '.join(FORMATS)}")
     for package in ("altair", "vl_convert"):
         if importlib.util.find_spec(package) is None:
-            raise UnsupportedError('charts need more packages: pip install "fuseline[charts]"')
+            raise UnsupportedError(
+                'charts need more packages: pip install "fuseline[charts]", or make charts in a checkout'
+            )
     require_place(path)
     return ending
 
