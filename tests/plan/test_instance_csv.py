@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuseline.errors import LimitError, PlanError
+from fuseline.errors import LimitError, OutputFileError, PlanError
 from fuseline.plan.arena.instance_csv import MAX_FILE_BYTES, format_csv, parse_csv, read_csv, write_csv
 from fuseline.plan.arena.types import Buffer, Gap, Instance, Placement
 
@@ -116,7 +116,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", refuse)
-    with pytest.raises(PlanError, match="No space left"):
+    with pytest.raises(OutputFileError, match="No space left"):
         write_csv(path, parse_csv(EXAMPLE))
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["plan.csv"]
