@@ -11,6 +11,9 @@ import pytest
 
 from fuseline.cli import doctor as module
 from fuseline.report import catalogue
+from fuseline.report.html import html_document
+from fuseline.report.terminal import plain_text
+from fuseline.report.wrapping import width_of
 from fuseline.runtime import cache, threads
 
 
@@ -33,6 +36,18 @@ def test_reported_versions_are_those_installed() -> None:
 def test_healthy_is_0(capsys) -> None:
     assert module.doctor(lang="en") == 0
     assert catalogue.text("doctor.healthy", "en") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("language", catalogue.LANGUAGES)
+def test_nothing_of_what_it_says_is_cut(language: str) -> None:
+    long = "/a-very-long-folder" * 8
+    checks = [module.Check("cache", long, "limited", f"advice about {long}"), module.Check("python", "3.11")]
+    document = module.doctor_document(checks, True, language)
+    lines = plain_text(document, 60).splitlines()
+    assert all(width_of(line) <= 60 and line == line.rstrip() for line in lines)
+    told = "".join("".join(lines).split())
+    assert long in told and "…" not in told
+    assert long in html_document(document)
 
 
 def test_a_missing_package_is_named_and_the_status_is_1(monkeypatch, capsys) -> None:

@@ -16,11 +16,13 @@ from fuseline.errors import OutputFileError, UnknownNameError, UnsupportedError
 from fuseline.report import chart_files
 from fuseline.report import roofline_charts as charts
 from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
-from fuseline.report.roofline_devices import comparison, print_comparison, print_device, print_devices
+from fuseline.report.html import html_document
+from fuseline.report.roofline_devices import comparison, comparison_document, device_document, devices_document
 from fuseline.report.roofline_geometry import dot_boxes, overlap, points, regions, roofs
 from fuseline.report.roofline_notes import note_text
 from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.report.roofline_tables import print_classification
+from fuseline.report.terminal import plain_text
 from fuseline.roofline.rules import BookRule, NsightRule, Reading
 
 FORMULA = "h = x + b; y = 0.5*h*(1 + tanh(h)); out = y + r"
@@ -141,15 +143,24 @@ def test_every_remark_code_has_a_text_in_the_catalogue():
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_machines_are_shown_with_sources_in_both_languages(lang):
     for columns in (80, 120):
-        listed = printed(print_devices, columns, fl.devices(), lang)
+        listed = plain_text(devices_document(fl.devices(), lang), columns)
+        assert ("NVIDIA" in listed) == (columns == 120)  # spare columns where there is room
         assert "h100-sxm" in listed and "989.4 TFLOPS" in listed
         assert all(width(line) <= columns for line in listed.splitlines())
         for machine in (fl.device("ascend-950dt"), fl.device("rtx-4090"), fl.device("l40s")):
-            shown = printed(print_device, columns, machine, lang)
+            shown = plain_text(device_document(machine, lang), columns)
             assert all(width(line) <= columns for line in shown.splitlines())
             assert "[1]" in shown
-    compared = printed(print_comparison, 80, [fl.device("h100"), fl.device("a100")], lang)
+    machines = [fl.device(name) for name in ("h100", "a100", "mi300x", "ascend-950dt", "tpu-v5e")]
+    compared = plain_text(comparison_document(machines, lang), 80)
     assert "0.315" in compared
+    assert all(width(line) <= 80 and line == line.rstrip() for line in compared.splitlines())
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_machines_are_shown_in_notebooks(lang):
+    page = html_document(device_document(fl.device("h100"), lang))
+    assert "<td" in page and "989.4 TFLOPS" in page and "<summary><strong></strong>" not in page
 
 
 def test_a_comparison_leaves_out_what_nobody_has_and_marks_what_one_lacks():
@@ -310,7 +321,7 @@ def test_names_of_roofs_stand_on_their_lines_and_over_no_point_or_other_name():
 
 
 def test_chinese_has_chinese_words_for_origin_confidence_assumption_and_made_up_names():
-    device = printed(print_device, 140, fl.device("h100"), "zh")
+    device = plain_text(device_document(fl.device("h100"), "zh"), 140)
     assert not any(word in device for word in ("packaged", "high", "default of fuseline"))
     row = printed(print_classification, 140, fl.classify(tflops=861, gbps=186), "zh")
     assert "measured" not in row and "实测" in row

@@ -9,7 +9,7 @@ import typer
 from fuseline.cli.options import DeviceFilesOption, JsonOption, LangOption
 from fuseline.errors import UsageError
 from fuseline.report.json_text import print_json
-from fuseline.report.terminal import plain_console
+from fuseline.report.terminal import print_document
 
 app = typer.Typer(
     help="Machines: list them, show one with its sources, compare several, measure this host.",
@@ -24,13 +24,13 @@ app = typer.Typer(
 def list_devices(device_file: DeviceFilesOption = None, as_json: JsonOption = False, lang: LangOption = None) -> int:
     """List all known machines with their main figures."""
     from fuseline.api.roofline import devices
-    from fuseline.report.roofline_devices import print_devices
+    from fuseline.report.roofline_devices import devices_document
 
     found = devices(tuple(device_file or ()))
     if as_json:
         print_json([device.to_dict() for device in found])
     else:
-        print_devices(found, plain_console(), lang)
+        print_document(devices_document(found, lang))
     return 0
 
 
@@ -43,13 +43,13 @@ def show_device(
 ) -> int:
     """Show every figure of a machine with its kind, confidence and source."""
     from fuseline.api.roofline import device
-    from fuseline.report.roofline_devices import print_device
+    from fuseline.report.roofline_devices import device_document
 
     found = device(name, tuple(device_file or ()))
     if as_json:
         print_json(found.to_dict())
     else:
-        print_device(found, plain_console(), lang)
+        print_document(device_document(found, lang))
     return 0
 
 
@@ -63,7 +63,7 @@ def compare_devices(
     """Lay machines side by side; ratios are to the first."""
     from fuseline.api.roofline import device
     from fuseline.report.catalogue import resolve_language
-    from fuseline.report.roofline_devices import comparison, print_comparison
+    from fuseline.report.roofline_devices import comparison, comparison_document
 
     found = [device(name, tuple(device_file or ())) for name in names]
     if len({machine.name for machine in found}) < max(2, len(found)):
@@ -75,7 +75,7 @@ def compare_devices(
         ]
         print_json({"devices": [device.name for device in found], "rows": rows})
     else:
-        print_comparison(found, plain_console(), lang)
+        print_document(comparison_document(found, lang))
     return 0
 
 
@@ -90,15 +90,14 @@ def probe_host(
     from fuseline.api.roofline import probe
     from fuseline.machine.host import host_file
     from fuseline.report.catalogue import resolve_language, text
-    from fuseline.report.roofline_devices import print_device
+    from fuseline.report.roofline_devices import device_document
 
     language = resolve_language(lang)
     found = probe(again=again, quick=quick)
     if as_json:
         print_json(found.to_dict())
         return 0
-    console = plain_console()
-    print_device(found, console, language)
     date = found.main_memory.bandwidth.source.date
-    console.print(text("device.probed", language, date=date, path=host_file()))
+    kept = text("device.probed", language, date=date, path=host_file())
+    print_document(device_document(found, language, kept))
     return 0

@@ -8,7 +8,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -16,8 +16,9 @@ from fuseline._version import __version__
 from fuseline.cli.options import JsonOption, LangOption
 from fuseline.errors import CompilerError, FuselineError, UnsupportedError
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.document import Cells, Column, Document, Remarks, Section, Table
 from fuseline.report.json_text import print_json
-from fuseline.report.terminal import plain_console
+from fuseline.report.terminal import print_document
 from fuseline.units import format_bytes, format_time
 
 State = Literal["good", "limited", "broken"]
@@ -51,7 +52,7 @@ def doctor(
         facts = {"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in checks]}
         print_json(facts)
     else:
-        _print_table(checks, healthy, language)
+        print_document(doctor_document(checks, healthy, language))
     return 0 if healthy else 1
 
 
@@ -197,17 +198,18 @@ def _listed(versions: dict[str, str | None], language: str) -> str:
     return ", ".join(present) or text("doctor.found.nothing", language)
 
 
-def _print_table(checks: list[Check], healthy: bool, language: str) -> None:
-    from rich.table import Table
-
-    table = Table(title=text("doctor.title", language, version=__version__), title_justify="left", box=None)
-    table.add_column()
-    table.add_column(text("doctor.heading.item", language), no_wrap=True)
-    table.add_column(text("doctor.heading.found", language), overflow="fold")
+def doctor_document(checks: Sequence[Check], healthy: bool, language: str) -> Document:
+    """The checks as a table, each advice under what it is about."""
+    columns = (
+        Column(""),
+        Column(text("doctor.heading.item", language)),
+        Column(text("doctor.heading.found", language), folding=True),
+    )
+    rows = []
     for check in checks:
-        table.add_row(MARKS[check.state], text(f"doctor.item.{check.item}", language), check.found)
+        rows.append(Cells((MARKS[check.state], text(f"doctor.item.{check.item}", language), check.found)))
         if check.advice:
-            table.add_row("", "", f"→ {check.advice}")
-    console = plain_console()
-    console.print(table)
-    console.print(text("doctor.healthy" if healthy else "doctor.unhealthy", language))
+            rows.append(Cells(("", "", f"→ {check.advice}")))
+    summary = Remarks((text("doctor.healthy" if healthy else "doctor.unhealthy", language),))
+    title = text("doctor.title", language, version=__version__)
+    return Document(title, (Section("", (Table(columns, tuple(rows)), summary)),), language)

@@ -14,11 +14,15 @@ Tone = Literal["plain", "faint", "strong"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``numeric`` cells are aligned to the right and never cut; a ``flexible`` column gives way where it is narrow."""
+    """``numeric`` cells are aligned to the right and never cut. Where the table is wider than there is room, a
+    ``spare`` column is left out, a ``flexible`` one is cut and a ``folding`` one continued on further lines.
+    """
 
     heading: str
     numeric: bool = False
     flexible: bool = False
+    folding: bool = False
+    spare: bool = False
     tone: Tone = "plain"
 
 
@@ -101,7 +105,7 @@ Block = Table | Facts | Bars | Code | Remarks
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A headed part of a report."""
+    """A part of a report; without a title where it is the only one, or the first."""
 
     title: str
     blocks: tuple[Block, ...]

@@ -16,9 +16,11 @@ def html_document(document: Document) -> str:
     """The report as one ``<div>``, each section folding away."""
     parts = [f'<div class="fuseline" lang="{escape(document.language)}">', f"<h3>{escape(document.title)}</h3>"]
     for section in document.sections:
-        parts.append(f"<details open><summary><strong>{escape(section.title)}</strong></summary>")
+        if section.title:
+            parts.append(f"<details open><summary><strong>{escape(section.title)}</strong></summary>")
         parts += [line for block in section.blocks for line in _block(block)]
-        parts.append("</details>")
+        if section.title:
+            parts.append("</details>")
     parts.append("</div>")
     return "\n".join(parts)
 

@@ -1,65 +1,58 @@
-"""Machines on a terminal: the list, every figure of one with its source, and several side by side."""
+"""Machines as documents: the list, every figure of one with its source, and several side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
 
 from fuseline.machine import Device, Memory, Pipe
 from fuseline.machine.database import HOST_NAME, PACKAGED_ORIGIN
 from fuseline.report.catalogue import resolve_language, text
+from fuseline.report.document import Cells, Column, Document, Remarks, Section, Table
 from fuseline.report.roofline_notes import kind_text
+from fuseline.report.wrapping import unbroken
 from fuseline.units import Quantity, SourceKind, format_bytes, format_number, format_quantity
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-_WIDE = 100
-Justify = Literal["left", "right"]
-
-
-def print_devices(devices: Sequence[Device], console: Console, lang: str | None = None) -> None:
+def devices_document(devices: Sequence[Device], lang: str | None = None) -> Document:
     """One line a machine: matrix and vector peaks, memory, ridge point."""
-    from rich.table import Table
-
     language = resolve_language(lang)
     own = any(device.origin != PACKAGED_ORIGIN for device in devices)
     files = text(f"device.list_files{'_more' if own else ''}", language)
-    console.print(text("device.list_title", language, count=len(devices), files=files), style="bold")
-    wide = console.width >= _WIDE
-    columns = ["name", "vendor", "matrix", "fp8", "vector", "memory", "size", "ridge"]
-    if not wide:
-        columns = [column for column in columns if column not in ("vendor", "fp8")]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        justify: Justify = "left" if column in ("name", "vendor") else "right"
-        table.add_column(text(f"device.column.{column}", language), justify=justify, no_wrap=column != "name")
-    for device in devices:
-        cells = _summary(device, language)
-        table.add_row(*(cells[column] for column in columns))
-    console.print(table)
+    columns = tuple(
+        Column(
+            text(f"device.column.{name}", language),
+            numeric=name not in ("name", "vendor"),
+            folding=name == "name",
+            spare=name in ("vendor", "fp8"),
+        )
+        for name in ("name", "vendor", "matrix", "fp8", "vector", "memory", "size", "ridge")
+    )
+    hints = [text("device.list_hint", language)]
     if all(device.name != HOST_NAME for device in devices):
-        console.print(text("device.host_missing", language))
-    console.print(text("device.list_hint", language))
+        hints.insert(0, text("device.host_missing", language))
+    table = Table(columns, tuple(Cells(_summary(device, language)) for device in devices))
+    title = text("device.list_title", language, count=len(devices), files=files)
+    return Document(title, (Section("", (table, Remarks(tuple(hints)))),), language)
 
 
-def _summary(device: Device, lang: str) -> dict[str, str]:
+def _summary(device: Device, lang: str) -> tuple[str, ...]:
+    """The cells of a machine in the list."""
     memory = device.memories[0] if device.memories else None
     bandwidth = memory.find_bandwidth() if memory else None
     matrix = _peak(device, "matrix", "bf16")
     ridge = matrix.value / bandwidth.value if matrix and bandwidth else None
     size = memory.size if memory else None
     unknown = text("device.unknown", lang)
-    return {
-        "name": device.name,
-        "vendor": device.vendor,
-        "matrix": str(matrix or unknown),
-        "fp8": str(_peak(device, "matrix", "fp8") or unknown),
-        "vector": str(_peak(device, "vector", "f32") or unknown),
-        "memory": str(bandwidth or unknown),
-        "size": format_bytes(size.value) if size else unknown,
-        "ridge": unknown if ridge is None else format_number(ridge),
-    }
+    return (
+        device.name,
+        device.vendor,
+        str(matrix or unknown),
+        str(_peak(device, "matrix", "fp8") or unknown),
+        str(_peak(device, "vector", "f32") or unknown),
+        str(bandwidth or unknown),
+        format_bytes(size.value) if size else unknown,
+        unknown if ridge is None else format_number(ridge),
+    )
 
 
 def _peak(device: Device, pipe: str, dtype: str) -> Quantity | None:
@@ -67,12 +60,9 @@ def _peak(device: Device, pipe: str, dtype: str) -> Quantity | None:
     return found.find(dtype) if found else None
 
 
-def print_device(device: Device, console: Console, lang: str | None = None) -> None:
-    """Every figure of a machine with its kind, confidence and the number of its source below."""
-    from rich.table import Table
-
+def device_document(device: Device, lang: str | None = None, *further: str) -> Document:
+    """Every figure of a machine with its kind, confidence and the number of its source below; ``further`` remarks."""
     language = resolve_language(lang)
-    console.print(f"{device.title} ({device.name})", style="bold")
     facts = []
     if device.cores:
         facts.append(text("device.cores", language, count=device.cores, unit=device.core_unit))
@@ -82,30 +72,32 @@ def print_device(device: Device, console: Console, lang: str | None = None) -> N
         facts.append(text("device.aliases", language, names=", ".join(device.aliases)))
     origin = text("device.packaged", language) if device.origin == PACKAGED_ORIGIN else device.origin
     facts.append(text("device.origin", language, origin=origin))
-    console.print("; ".join(facts))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("part", "figure", "value", "kind", "confidence", "source"):
-        justify: Justify = "right" if column == "value" else "left"
-        table.add_column(text(f"device.column.{column}", language), justify=justify)
+    columns = tuple(
+        Column(text(f"device.column.{name}", language), numeric=name == "value", folding=name in ("part", "figure"))
+        for name in ("part", "figure", "value", "kind", "confidence", "source")
+    )
     documents: dict[str, int] = {}
+    rows = []
     for part, figure, quantity in _figures(device, language):
         if quantity is None:
-            table.add_row(part, figure, "–", "", "", "")
+            rows.append(Cells((part, figure, text("device.unknown", language), "", "", "")))
             continue
         number = documents.setdefault(_document(quantity, language), len(documents) + 1)
         kind = kind_text(quantity.source.kind, language)
         value = _size(quantity) if quantity.unit == "B" else format_quantity(quantity.value, quantity.unit)
         confidence = quantity.source.confidence
         level = text(f"device.confidence.{confidence}", language) if confidence else ""
-        table.add_row(part, figure, value, kind, level, f"[{number}]")
-    console.print(table)
-    console.print(text("device.sources", language), style="bold")
-    for document, number in documents.items():
-        console.print(f"[{number}] {document}")
+        rows.append(Cells((part, figure, value, kind, level, f"[{number}]")))
+    sources = Remarks(tuple(f"[{number}] {document}" for document, number in documents.items()))
+    sections = [
+        Section("", (Remarks(("; ".join(facts),)), Table(columns, tuple(rows)))),
+        Section(text("device.sources", language), (sources,)),
+    ]
     if device.notes:
-        console.print(text("device.notes", language), style="bold")
-        for note in device.notes:
-            console.print(f"- {note}")
+        sections.append(Section(text("device.notes", language), (Remarks(device.notes),)))
+    if further:
+        sections.append(Section("", (Remarks(further),)))
+    return Document(f"{device.title} ({device.name})", tuple(sections), language)
 
 
 def _document(quantity: Quantity, lang: str) -> str:
@@ -168,30 +160,26 @@ def comparison(devices: Sequence[Device], lang: str) -> list[tuple[str, list[Qua
     return [(name, values) for name, values in rows.items() if any(values)]
 
 
-def print_comparison(devices: Sequence[Device], console: Console, lang: str | None = None) -> None:
+def comparison_document(devices: Sequence[Device], lang: str | None = None) -> Document:
     """Machines side by side, each figure with its ratio to the first machine's."""
-    from rich.table import Table
-
     language = resolve_language(lang)
-    console.print(text("device.compare_title", language), style="bold")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(text("device.column.figure", language))
-    for device in devices:
-        table.add_column(device.name, justify="right")
+    columns = [Column(text("device.column.figure", language), folding=True)]
+    columns += [Column(device.name, numeric=True, folding=True) for device in devices]
+    rows = []
     for name, values in comparison(devices, language):
-        first = values[0]
-        cells = []
-        for index, value in enumerate(values):
-            if value is None:
-                cells.append(text("device.unknown", language))
-                continue
-            shown = _size(value) if value.unit == "B" else str(value)
-            if value.source.kind == SourceKind.ASSUMED:
-                cells.append(f"{shown} ({kind_text(value.source.kind, language)})")
-            elif index == 0 or first is None or first.source.kind == SourceKind.ASSUMED:
-                cells.append(shown)
-            else:
-                ratio = format_number(value.value / first.value, 3)
-                cells.append(text("device.ratio", language, value=shown, ratio=ratio))
-        table.add_row(name, *cells)
-    console.print(table)
+        cells = [_compared(value, values[0] if index else None, language) for index, value in enumerate(values)]
+        rows.append(Cells((name, *cells)))
+    table = Table(tuple(columns), tuple(rows))
+    return Document(text("device.compare_title", language), (Section("", (table,)),), language)
+
+
+def _compared(value: Quantity | None, first: Quantity | None, lang: str) -> str:
+    """A figure with its ratio to the first machine's, where there is one that somebody knows."""
+    if value is None:
+        return text("device.unknown", lang)
+    shown = unbroken(_size(value) if value.unit == "B" else str(value))
+    if value.source.kind == SourceKind.ASSUMED:
+        return f"{shown} ({kind_text(value.source.kind, lang)})"
+    if first is None or first.source.kind == SourceKind.ASSUMED:
+        return shown
+    return text("device.ratio", lang, value=shown, ratio=format_number(value.value / first.value, 3))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from fuseline.report.document import (
@@ -96,9 +97,10 @@ class _Layout:
             yield from self.section(section)
 
     def section(self, section: Section) -> Iterator[Text]:
-        rest = self.width - width_of(section.title) - 1
-        yield _line("")
-        yield _join([(section.title, "bold cyan"), (" " + ("-" if self.ascii_only else "─") * max(0, rest), "cyan")])
+        if section.title:
+            rule = ("-" if self.ascii_only else "─") * max(0, self.width - width_of(section.title) - 1)
+            yield _line("")
+            yield _join([(section.title, "bold cyan"), (" " + rule, "cyan")])
         for block in section.blocks:
             lines = list(self.block(block))
             if lines:
@@ -122,26 +124,34 @@ class _Layout:
 
     def table(self, table: Table) -> Iterator[Text]:
         rows = [row.cells for row in table.rows if isinstance(row, Cells)]
-        widths = self.widths(table.columns, rows)
+        kept = self.kept(table.columns, rows)
+        columns = [table.columns[j] for j in kept]
+        widths = self.widths(columns, [[row[j] for j in kept] for row in rows])
         if table.title:
             for part in wrap(table.title, self.width):
                 yield _line(part, "italic")
-        headings = tuple(column.heading for column in table.columns)
-        yield self.row(table.columns, headings, widths, "dim")
+        headings = [column.heading for column in columns]
+        if any(headings):
+            yield from self.row(columns, headings, widths, "dim")
         for row in table.rows:
             if isinstance(row, Cells):
-                yield self.row(table.columns, row.cells, widths)
+                yield from self.row(columns, [row.cells[j] for j in kept], widths)
             else:
                 for part in wrap(row.text, self.width):
                     yield _line(part, "yellow")
 
+    def kept(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+        """The columns that are shown: all where they fit, else without the spare ones."""
+        if any(column.spare for column in columns):
+            natural = [_natural(column, [row[j] for row in rows]) for j, column in enumerate(columns)]
+            if sum(natural) + len(GUTTER) * (len(columns) - 1) > self.width:
+                return [j for j, column in enumerate(columns) if not column.spare]
+        return list(range(len(columns)))
+
     def widths(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-        """Natural widths, the widest flexible columns narrowed until the table fits."""
-        widths = [
-            max(width_of(cell) for cell in (column.heading, *(row[j] for row in rows)))
-            for j, column in enumerate(columns)
-        ]
-        flexible = [j for j, column in enumerate(columns) if column.flexible]
+        """Natural widths, the widest columns that may be narrowed until the table fits."""
+        widths = [_natural(column, [row[j] for row in rows]) for j, column in enumerate(columns)]
+        flexible = [j for j, column in enumerate(columns) if column.flexible or column.folding]
         excess = sum(widths) + len(GUTTER) * (len(columns) - 1) - self.width
         while excess > 0 and flexible:
             widest = max(flexible, key=lambda j: widths[j])
@@ -154,13 +164,17 @@ class _Layout:
             excess -= taken
         return widths
 
-    def row(self, columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], style: str = "") -> Text:
-        parts = []
-        for j, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
-            shown = pad(cell if column.numeric else cut(cell, width), width, right=column.numeric)
-            parts.append((GUTTER if j else "", ""))
-            parts.append((shown, style or _STYLES[column.tone]))
-        return _join(parts)
+    def row(
+        self, columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], style: str = ""
+    ) -> Iterator[Text]:
+        """A row, in as many lines as its longest folded cell takes."""
+        stacks = [_stack(*of) for of in zip(columns, cells, widths, strict=True)]
+        for line in zip_longest(*stacks, fillvalue=""):
+            parts = []
+            for j, (column, shown, width) in enumerate(zip(columns, line, widths, strict=True)):
+                parts.append((GUTTER if j else "", ""))
+                parts.append((pad(shown, width, right=column.numeric), style or _STYLES[column.tone]))
+            yield _join(parts)
 
     # ── the other blocks ──
 
@@ -203,8 +217,32 @@ class _Layout:
     def remarks(self, block: Remarks) -> Iterator[Text]:
         bullet = "* " if self.ascii_only else "• "
         for paragraph in block.paragraphs:
-            for j, part in enumerate(wrap(paragraph, self.width - 2)):
+            for j, part in enumerate(_wrapped(paragraph, self.width - 2)):
                 yield _join([("  " if j else bullet, "cyan"), (part, "")])
+
+
+def _natural(column: Column, cells: Sequence[str]) -> int:
+    """Columns of a terminal that the widest cell takes, the heading included."""
+    return max(map(width_of, (column.heading, *cells)))
+
+
+def _stack(column: Column, cell: str, width: int) -> list[str]:
+    """The lines of a cell."""
+    if column.folding:
+        return _wrapped(cell, width)
+    return [cell if column.numeric else cut(cell, width)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width`` columns; a word that is wider, as an address may be, is torn."""
+    lines: list[str] = []
+    for part in wrap(text, width) or [""]:
+        while width_of(part) > width:
+            end = next(end for end in range(min(width, len(part)), 0, -1) if width_of(part[:end]) <= width)
+            lines.append(part[:end])
+            part = part[end:]
+        lines.append(part)
+    return lines
 
 
 def _folded(line: str, width: int) -> list[str]:
