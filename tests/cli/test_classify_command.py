@@ -224,7 +224,7 @@ def test_verdicts_and_machines_are_never_cut(capsys, monkeypatch, columns, table
     _, out, _ = answer(capsys, *arguments)
     assert "…" not in out
     bounds = [row["bound"] or "undetermined" for row in json.loads(answer(capsys, *arguments, "--json")[1])["rows"]]
-    rows = out[: out.index("\nPeaks")]
+    rows = out[: out.index("\n• Peaks")]
     assert rows.count("undetermined") == bounds.count("undetermined")
     assert rows.count("neither") == bounds.count("neither")
     if table == "deepgemm":
@@ -261,4 +261,4 @@ def test_an_unreadable_size_is_named_by_its_option(capsys, arguments, named):
 
 def test_a_pipe_that_the_machine_lacks_is_named_and_the_status_is_2(capsys):
     status, out, _ = answer(capsys, "classify", "--tflops=861", "--gbps=186", "--pipe=warp=6TB/s", "--lang=en")
-    assert status == 2 and "compute-bound" in out and "\nmeasured: ascend-950dt has no pipe 'warp'" in out
+    assert status == 2 and "compute-bound" in out and "\n• measured: ascend-950dt has no pipe 'warp'" in out

@@ -1,6 +1,5 @@
 """Rooflines and machines as text and as pictures, in both languages and at both usual widths."""
 
-import io
 import itertools
 import json
 import math
@@ -8,7 +7,6 @@ import struct
 import unicodedata
 
 import pytest
-from rich.console import Console
 
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
@@ -18,10 +16,10 @@ from fuseline.report import roofline_charts as charts
 from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
 from fuseline.report.html import html_document
 from fuseline.report.roofline_devices import comparison, comparison_document, device_document, devices_document
+from fuseline.report.roofline_document import classification_document
 from fuseline.report.roofline_geometry import dot_boxes, overlap, points, regions, roofs
 from fuseline.report.roofline_notes import note_text
 from fuseline.report.roofline_roof_names import place_roof_names
-from fuseline.report.roofline_tables import print_classification
 from fuseline.report.terminal import plain_text
 from fuseline.roofline.rules import BookRule, NsightRule, Reading
 
@@ -55,17 +53,17 @@ def width(line):
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
 
 
-def printed(show, columns, *arguments):
-    stream = io.StringIO()
-    show(*arguments[:1], Console(file=stream, width=columns, markup=False, highlight=False), *arguments[1:])
-    return stream.getvalue()
+def told(found, lang, columns):
+    return plain_text(classification_document(found, lang), columns)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("case", CASES)
 def test_everything_fits_the_terminal_in_both_languages(case, columns, lang):
-    text = printed(print_classification, columns, CASES[case](), lang)
+    document = classification_document(CASES[case](), lang)
+    assert "<td" in html_document(document) or CASES[case]().shapes
+    text = plain_text(document, columns)
     assert all(width(line) <= columns for line in text.splitlines())
     assert "{" not in text and "Note(" not in text and "None" not in text
     chinese = sum("\u4e00" <= c <= "\u9fff" for c in text)
@@ -74,7 +72,7 @@ def test_everything_fits_the_terminal_in_both_languages(case, columns, lang):
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_verdicts_and_what_the_source_says_are_whole(columns):
-    text = printed(print_classification, columns, fl.classify(), "en")
+    text = told(fl.classify(), "en", columns)
     row = next(line for line in text.splitlines() if line.startswith("HC prenorm") and "%" in line)
     assert row.count("memory-bound") == 2
 
@@ -101,7 +99,7 @@ def test_the_same_as_json_has_stable_keys_and_only_plain_values(case):
 
 
 def test_the_overview_says_what_was_asked_of_it():
-    text = " ".join(printed(print_classification, 120, fl.classify(), "en").split())
+    text = " ".join(told(fl.classify(), "en", 120).split())
     for phrase in (
         "is 861 TFLOPS; the source prints 861 TFLOPS: as printed",
         "is 908 TFLOPS; the source prints 681 TFLOPS: 33 % above the printed figure, which is kept",
@@ -118,9 +116,9 @@ def test_the_overview_says_what_was_asked_of_it():
 
 
 def test_near_the_ridge_no_side_is_called_idle():
-    text = printed(print_classification, 80, fl.classify(m=128), "en")
+    text = told(fl.classify(m=128), "en", 80)
     assert "both sides must be optimised" in text and "takes longer" not in text
-    text = printed(print_classification, 80, fl.classify(m=4096), "en")
+    text = told(fl.classify(m=4096), "en", 80)
     assert "both sides" not in text and "even at the peak the arithmetic takes longer" in " ".join(text.split())
 
 
@@ -269,13 +267,13 @@ def test_a_picture_that_cannot_be_made_is_refused_clearly(tmp_path):
 
 
 def test_every_row_of_the_course_is_calibrated():
-    text = " ".join(printed(print_classification, 200, fl.classify(), "en").split())
+    text = " ".join(told(fl.classify(), "en", 200).split())
     for fact in ("is 811 TFLOPS; the source prints 861", "is 114 TFLOPS; the source prints 565", "is 82.5 TFLOPS"):
         assert fact in text
 
 
 def test_only_remarks_that_differ_in_figures_stand_for_each_other():
-    text = printed(print_classification, 200, fl.classify(table="ascend", device="h100"), "en")
+    text = told(fl.classify(table="ascend", device="h100"), "en", 200)
     assert "the peak for" in text or "does not do fp4" in text or "no fp4" in text
 
 
@@ -323,14 +321,14 @@ def test_names_of_roofs_stand_on_their_lines_and_over_no_point_or_other_name():
 def test_chinese_has_chinese_words_for_origin_confidence_assumption_and_made_up_names():
     device = plain_text(device_document(fl.device("h100"), "zh"), 140)
     assert not any(word in device for word in ("packaged", "high", "default of fuseline"))
-    row = printed(print_classification, 140, fl.classify(tflops=861, gbps=186), "zh")
+    row = told(fl.classify(tflops=861, gbps=186), "zh", 140)
     assert "measured" not in row and "实测" in row
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_figure_of_a_shape_is_torn_from_its_unit(lang, width):
-    lines = printed(print_classification, width, fl.classify(m=128), lang).splitlines()
+    lines = told(fl.classify(m=128), lang, width).splitlines()
     assert not any(line.lstrip().startswith(("µs", "TB/s", "FLOP/B", "TFLOPS", "%")) for line in lines)
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
@@ -17,7 +16,8 @@ from fuseline.errors import (
     UnsupportedError,
     UsageError,
 )
-from fuseline.report.roofline_tables import print_classification
+from fuseline.report.roofline_document import classification_document
+from fuseline.report.terminal import plain_text
 from fuseline.roofline.efficiency import DECADES, efficiencies
 from fuseline.roofline.rules import UNDETERMINED
 from fuseline.roofline.shape import RIDGE_MARGIN, analyse
@@ -436,8 +436,6 @@ def test_every_bundled_efficiency_belongs_to_an_operation_that_can_be_asked_for(
         assert shape.estimate is not None and shape.estimate.efficiency.operation == known.operation
 
 
-def test_integers_have_their_own_unit_of_intensity(capsys):
-    console = Console(width=100)
-    print_classification(fl.classify(m=4096, dtype="int8", device="h100"), console, "en")
-    text = capsys.readouterr().out
+def test_integers_have_their_own_unit_of_intensity():
+    text = plain_text(classification_document(fl.classify(m=4096, dtype="int8", device="h100"), "en"), 100)
     assert "OP/B" in text and "FLOP/B" not in text

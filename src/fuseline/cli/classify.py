@@ -202,10 +202,10 @@ def _print_json(found: Any, language: str) -> None:
 
 
 def _print_text(found: Any, language: str) -> None:
-    from fuseline.report.roofline_tables import print_classification
-    from fuseline.report.terminal import plain_console
+    from fuseline.report.roofline_document import classification_document
+    from fuseline.report.terminal import print_document
 
-    print_classification(found, plain_console(), language)
+    print_document(classification_document(found, language))
 
 
 def _draw(found: Any, path: str, kind: str, devices: list[Any], language: str) -> None:

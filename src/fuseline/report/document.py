@@ -15,14 +15,15 @@ Tone = Literal["plain", "faint", "strong"]
 @dataclass(frozen=True, slots=True)
 class Column:
     """``numeric`` cells are aligned to the right and never cut. Where the table is wider than there is room, a
-    ``spare`` column is left out, a ``flexible`` one is cut and a ``folding`` one continued on further lines.
+    ``spare`` columns are left out, those of the highest number first, a ``flexible`` one is cut and a ``folding`` one
+    continued on further lines.
     """
 
     heading: str
     numeric: bool = False
     flexible: bool = False
     folding: bool = False
-    spare: bool = False
+    spare: int = 0
     tone: Tone = "plain"
 
 
@@ -34,10 +35,21 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A cell with a short bar of ``fraction`` (0 to 1) and its value."""
+
+    fraction: float
+    value: str
+
+
+Cell = str | Share
+
+
+@dataclass(frozen=True, slots=True)
 class Cells:
     """An ordinary row."""
 
-    cells: tuple[str, ...]
+    cells: tuple[Cell, ...]
 
 
 Row = Cells | Gap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from fuseline.report.document import Bars, Block, Cells, Code, Column, Document, Facts, Remarks, Table, Tone
+from fuseline.report.document import Bars, Block, Cell, Cells, Code, Column, Document, Facts, Remarks, Table, Tone
 
 _NUMERIC = "text-align: right; white-space: nowrap;"
 _TEXT = "text-align: left;"
@@ -44,15 +44,23 @@ def _table(table: Table) -> Iterator[str]:
     if table.title:
         yield f'<caption style="{_TEXT}">{escape(table.title)}</caption>'
     heads = "".join(f'<th style="{_style(c)}">{escape(c.heading)}</th>' for c in table.columns)
-    yield f"<thead><tr>{heads}</tr></thead><tbody>"
+    yield f"<thead><tr>{heads}</tr></thead><tbody>" if any(c.heading for c in table.columns) else "<tbody>"
     for row in table.rows:
         if isinstance(row, Cells):
             cells = zip(table.columns, row.cells, strict=True)
-            inner = "".join(f'<td style="{_style(c)}{_TONES[c.tone]}">{escape(cell)}</td>' for c, cell in cells)
+            inner = "".join(f'<td style="{_style(c)}{_TONES[c.tone]}">{_cell(cell)}</td>' for c, cell in cells)
         else:
             inner = f'<td colspan="{len(table.columns)}" style="{_TEXT}"><em>{escape(row.text)}</em></td>'
         yield f"<tr>{inner}</tr>"
     yield "</tbody></table>"
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
+    width = 4 * max(0.0, min(cell.fraction, 1.0))
+    bar = f'<div style="background: #0aa; height: 0.3em; min-width: 1px; width: {width:.2f}em;"></div>'
+    return escape(cell.value) + bar
 
 
 def _style(column: Column) -> str:

@@ -1,28 +1,24 @@
-"""Calibration and byte audit on a terminal: what was recomputed beside what the source prints."""
+"""Calibration and byte audit: what was recomputed beside what the source prints."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuseline.report.catalogue import text
+from fuseline.report.document import Section
 from fuseline.report.roofline_notes import bound_text, convention_text
-from fuseline.report.roofline_prose import heading, row_name, say, some
+from fuseline.report.roofline_prose import headed, paragraphs, row_name, some
 from fuseline.roofline.audit import IMPLIED_ROWS, TOLERANCE, TableAudit
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.tables import TableResult
 from fuseline.units import format_bytes, format_number, format_percent, format_rate, format_si, format_time
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def print_calibration(row: RowResult, console: Console, lang: str) -> None:
-    """A row's arithmetic rate recomputed from its shape and time, as a fact beside the printed one."""
+def calibration_text(row: RowResult, lang: str) -> str:
+    """A row's arithmetic rate recomputed from its shape and time, as a fact beside the printed one; empty without."""
     found = row.calibration
     kinds = {"gemm": "line", "grouped-gemm": "grouped", "mqa-logits": "logits"}
     kind = kinds.get(row.row.operation, "work")
     if found is None or found.printed_flop_per_s is None or found.over_printed is None:
-        return
+        return ""
     causal = _causal_share(row) if kind == "logits" else None
     if causal is not None and abs(causal * found.over_printed - 1) <= TOLERANCE:
         kind = "mqa"
@@ -43,7 +39,7 @@ def print_calibration(row: RowResult, console: Console, lang: str) -> None:
     if kind == "mqa":
         q, k = _logits_sizes(row)
         values |= {"q": str(q), "k": str(k), "share": format_percent(causal or 0.0)}
-    say(console, text(f"roofline.calibration.{kind}", lang, **values))
+    return text(f"roofline.calibration.{kind}", lang, **values)
 
 
 def _logits_sizes(row: RowResult) -> tuple[int, int]:
@@ -58,10 +54,9 @@ def _causal_share(row: RowResult) -> float:
     return 1 - (queries - 1) / (2 * positions)
 
 
-def print_row_audit(row: RowResult, console: Console, lang: str) -> None:
-    if not row.audit:
-        return
-    say(console, text("roofline.audit.heading_row", lang), style="bold")
+def row_audit(row: RowResult, lang: str) -> list[Section]:
+    """The byte conventions that a row was tried with."""
+    lines = []
     for line in row.audit:
         mark = text("roofline.audit.reproduces", lang) if line.reproduces else ""
         values = {
@@ -71,21 +66,20 @@ def print_row_audit(row: RowResult, console: Console, lang: str) -> None:
             "mark": mark,
             "bound": bound_text(line.bound, lang),
         }
-        say(console, text("roofline.audit.line", lang, **values))
+        lines.append(text("roofline.audit.line", lang, **values))
+    return [Section(text("roofline.audit.heading_row", lang), (paragraphs(*lines),))] if lines else []
 
 
-def print_audits(table: TableResult, console: Console, lang: str) -> None:
-    if not table.audits:
-        return
-    heading("audit", console, lang)
-    for found in table.audits:
-        say(console, _audit_text(found, lang))
+def table_audits(table: TableResult, lang: str) -> list[Section]:
+    """What the bytes that a table prints were found to be, a group of rows each."""
+    lines = [_audit_text(found, lang) for found in table.audits]
     layouts: dict[str, list[str]] = {}
     for found in table.audits:
         if found.scales:
             layouts.setdefault(found.scales, []).append(found.group)
     for layout, groups in layouts.items():
-        say(console, text(f"roofline.audit.scales_{layout}", lang, groups=some(groups, lang)))
+        lines.append(text(f"roofline.audit.scales_{layout}", lang, groups=some(groups, lang)))
+    return [headed("audit", paragraphs(*lines), lang)] if lines else []
 
 
 def _audit_text(found: TableAudit, lang: str) -> str:

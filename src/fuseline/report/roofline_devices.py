@@ -23,7 +23,7 @@ def devices_document(devices: Sequence[Device], lang: str | None = None) -> Docu
             text(f"device.column.{name}", language),
             numeric=name not in ("name", "vendor"),
             folding=name == "name",
-            spare=name in ("vendor", "fp8"),
+            spare=int(name in ("vendor", "fp8")),
         )
         for name in ("name", "vendor", "matrix", "fp8", "vector", "memory", "size", "ridge")
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fuseline.report.document import (
     Bars,
     Block,
+    Cell,
     Cells,
     Code,
     Column,
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 MAX_WIDTH = 110
 """Wider terminals keep an empty margin: longer lines are hard to read."""
 MAX_BAR = 40
+SHARE_BAR, SHARE_VALUE = 6, 8
+"""Columns of the bar and of the value in a cell that shows a share."""
 NARROWEST = 8
+FOLDED = 16
+"""What a folding column is narrowed to before a spare one is left out."""
 GUTTER = "  "
 
 _STYLES: dict[Tone, str] = {"plain": "", "faint": "dim", "strong": "bold"}
@@ -49,16 +54,11 @@ class TerminalView:
         yield from _Layout(min(options.max_width, MAX_WIDTH), options.ascii_only).document(self.document)
 
 
-def plain_console(soft_wrap: bool = False) -> Console:
-    """Standard output, on which a text is what it says: no markup, emoji or colours of numbers."""
+def print_document(document: Document) -> None:
+    """Print to standard output, where a text is what it says: no markup, emoji or colours of numbers."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=soft_wrap)
-
-
-def print_document(document: Document) -> None:
-    """Print to standard output."""
-    plain_console(soft_wrap=True).print(TerminalView(document))
+    Console(markup=False, highlight=False, emoji=False, soft_wrap=True).print(TerminalView(document))
 
 
 def plain_text(document: Document, width: int) -> str:
@@ -123,10 +123,11 @@ class _Layout:
     # ── tables ──
 
     def table(self, table: Table) -> Iterator[Text]:
-        rows = [row.cells for row in table.rows if isinstance(row, Cells)]
+        rows = [[self.cell(cell) for cell in row.cells] for row in table.rows if isinstance(row, Cells)]
         kept = self.kept(table.columns, rows)
         columns = [table.columns[j] for j in kept]
         widths = self.widths(columns, [[row[j] for j in kept] for row in rows])
+        shown = iter(rows)
         if table.title:
             for part in wrap(table.title, self.width):
                 yield _line(part, "italic")
@@ -135,18 +136,30 @@ class _Layout:
             yield from self.row(columns, headings, widths, "dim")
         for row in table.rows:
             if isinstance(row, Cells):
-                yield from self.row(columns, [row.cells[j] for j in kept], widths)
+                cells = next(shown)
+                yield from self.row(columns, [cells[j] for j in kept], widths)
             else:
                 for part in wrap(row.text, self.width):
                     yield _line(part, "yellow")
 
     def kept(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-        """The columns that are shown: all where they fit, else without the spare ones."""
-        if any(column.spare for column in columns):
-            natural = [_natural(column, [row[j] for row in rows]) for j, column in enumerate(columns)]
-            if sum(natural) + len(GUTTER) * (len(columns) - 1) > self.width:
-                return [j for j, column in enumerate(columns) if not column.spare]
-        return list(range(len(columns)))
+        """The columns that are shown: all where they fit with what folds folded, else without the sparest ones."""
+        kept = list(range(len(columns)))
+        if not any(column.spare for column in columns):
+            return kept
+        natural = [_natural(column, [row[j] for row in rows]) for j, column in enumerate(columns)]
+        least = [min(n, FOLDED) if c.folding else n for n, c in zip(natural, columns, strict=True)]
+        for spare in sorted({column.spare for column in columns} - {0}, reverse=True):
+            if sum(least[j] for j in kept) + len(GUTTER) * (len(kept) - 1) <= self.width:
+                break
+            kept = [j for j in kept if columns[j].spare != spare]
+        return kept
+
+    def cell(self, cell: Cell) -> str:
+        """A cell as text."""
+        if isinstance(cell, str):
+            return cell
+        return f"{pad(self.bar(cell.fraction, SHARE_BAR), SHARE_BAR)} {pad(cell.value, SHARE_VALUE, right=True)}"
 
     def widths(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
         """Natural widths, the widest columns that may be narrowed until the table fits."""

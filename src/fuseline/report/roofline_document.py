@@ -1,15 +1,15 @@
-"""The roofline on a terminal: tables with bars, audits, remarks; for 80 columns and more."""
+"""What `classify` found as a document: tables with bars, audits, remarks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from fuseline.api.classification import Classification, ShapeResult
 from fuseline.errors import printable
 from fuseline.machine import rate_unit
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.report.roofline_audit import print_audits, print_calibration, print_row_audit
+from fuseline.report.document import Block, Cell, Cells, Column, Document, Gap, Remarks, Section, Share, Table
+from fuseline.report.roofline_audit import calibration_text, row_audit, table_audits
 from fuseline.report.roofline_notes import (
     bound_explained,
     bound_text,
@@ -17,7 +17,7 @@ from fuseline.report.roofline_notes import (
     note_text,
     shape_explained,
 )
-from fuseline.report.roofline_prose import heading, row_name, say, say_pairs, some
+from fuseline.report.roofline_prose import headed, paragraphs, prose, row_name, some
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, Note
 from fuseline.roofline.tables import TableResult, course_bounds
@@ -30,156 +30,119 @@ from fuseline.units import (
     format_time,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-BAR_CELLS, NARROW_BAR_CELLS = 8, 6
-"""Cells of a bar; the second where a terminal of 80 columns has no room for the first beside two verdicts."""
-_ROOM_FOR_BARS = 84
-WIDE_COLUMNS = 108
-DEVICE_COLUMNS = 98
-_EXTRA_COLUMNS = 15
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-_STYLES = {
-    "compute": "blue",
-    "memory": "green",
-    "balanced": "cyan",
-    "neither": "yellow",
-    "latency": "magenta",
-    "small-grid": "magenta",
-}
 _ALIKE = 2
-_NAME_WIDTH = 16
 _MOST_SHOWN = 1000
 
 
-def print_classification(found: Classification, console: Console, lang: str | None = None) -> None:
-    """Prints everything that ``classify`` found, in the language asked for."""
+def classification_document(found: Classification, lang: str | None = None) -> Document:
+    """Everything that ``classify`` found, in the language asked for."""
     language = resolve_language(lang)
+    cautions = [text(f"roofline.caution.{key}", language) for key in ("ridge", "predict")]
+    last = [headed("cautions", paragraphs(*cautions), language)]
     if found.overview:
-        _print_overview(found, console, language)
-        return
-    for table in found.tables:
-        _print_table(table, found, console, language)
-    for shape in found.shapes:
-        _print_shape(shape, console, language)
+        return Document(text("roofline.title_overview", language), (*_overview(found, language), *last), language)
+    parts = [_table_part(table, found, language) for table in found.tables]
+    parts += [_shape_part(shape, language) for shape in found.shapes]
+    sections: list[Section] = []
+    for number, (title, blocks, further) in enumerate(parts):
+        sections += [Section(title if number else "", blocks), *further]
     if found.errors:
-        heading("errors", console, language)
-        for error in found.errors:
-            if not error.line:
-                say(console, f"{error.name}: {error.message}")
-                continue
-            name = f" ({error.name})" if error.name else ""
-            say(console, text("roofline.bad_row", lang, line=error.line, name=name, message=error.message))
-        say(console, text("roofline.bad_rows", language, count=len(found.errors)))
-    _print_cautions(console, language)
+        sections.append(headed("errors", _errors(found, language), language))
+    return Document(printable(parts[0][0]), (*sections, *last), language)
 
 
-def _print_overview(found: Classification, console: Console, lang: str) -> None:
-    """The answer to a call without arguments: calibration, the six shapes, their sources, and what to do next."""
-    say(console, text("roofline.title_overview", lang), style="bold")
-    rows = found.tables[0].rows
-    heading("calibration", console, lang)
-    for row in rows:
-        print_calibration(row, console, lang)
-    heading("six", console, lang)
-    console.print(_rows_table(rows, console.width, lang))
-    _print_peaks(rows, console, lang)
-    say(console, _rule_text(found, rows, lang))
-    heading("sources", console, lang)
+_Part = tuple[str, tuple[Block, ...], list[Section]]
+"""The title of a table or shape, what stands under it, and the sections that follow."""
+
+
+def _errors(found: Classification, lang: str) -> Remarks:
+    lines = []
+    for error in found.errors:
+        if not error.line:
+            lines.append(f"{error.name}: {error.message}")
+            continue
+        name = f" ({error.name})" if error.name else ""
+        lines.append(text("roofline.bad_row", lang, line=error.line, name=name, message=error.message))
+    return paragraphs(*lines, text("roofline.bad_rows", lang, count=len(found.errors)))
+
+
+def _overview(found: Classification, lang: str) -> list[Section]:
+    """The answer to a call that names no kernel: calibration, the six shapes, their sources, and what to do next."""
+    table = found.tables[0]
+    rows = table.rows
+    sources = []
     for row in rows:
         says = f" {text('roofline.column.says', lang)}: {bound_text(row.row.says, lang)}" if row.row.says else ""
         quoted = f" ({row.row.says_text})" if row.row.says_text else ""
         rates = ", ".join(_rate_of(row, side) for side in ("compute", "memory"))
-        say(console, f"{row.row.name}: {rates}. {row.row.source}.{says}{quoted}")
+        sources.append(f"{row.row.name}: {rates}. {row.row.source}.{says}{quoted}")
     if rows[0].device is not None:
         bounds = course_bounds([row.row for row in rows], rows[0].device)
         listed = text("roofline.separator", lang).join(bound_text(bound, lang) for bound in bounds)
-        say(console, text("roofline.course_reads", lang, list=listed))
-    say(console, _agreement(found.tables[0], lang))
-    print_audits(found.tables[0], console, lang)
-    _print_remarks(rows, console, lang)
-    heading("next", console, lang)
-    for key in ("table", "shape", "csv", "chart"):
-        say(console, text(f"roofline.next.{key}", lang))
-    _print_cautions(console, lang)
+        sources.append(text("roofline.course_reads", lang, list=listed))
+    sources.append(_agreement(table, lang))
+    six = (_rows_table(rows, lang), paragraphs(*_peaks(rows, lang), _rule_text(found, rows, lang)))
+    steps = [text(f"roofline.next.{key}", lang) for key in ("table", "shape", "csv", "chart")]
+    return [
+        headed("calibration", paragraphs(*(calibration_text(row, lang) for row in rows)), lang),
+        Section(text("roofline.heading.six", lang), six),
+        headed("sources", paragraphs(*sources), lang),
+        *table_audits(table, lang),
+        *_remarks(rows, lang),
+        headed("next", paragraphs(*steps), lang),
+    ]
 
 
-def _print_table(table: TableResult, found: Classification, console: Console, lang: str) -> None:
-    if table.name == "row":
-        row = table.rows[0]
-        device = row.device.name if row.device else row.row.device
-        title = text("roofline.title_row", lang, name=row_name(row.row, lang), device=device)
+def _table_part(table: TableResult, found: Classification, lang: str) -> _Part:
+    single = table.name == "row"
+    first = table.rows[0] if table.rows else None
+    if single and first is not None:
+        device = first.device.name if first.device else first.row.device
+        title = text("roofline.title_row", lang, name=row_name(first.row, lang), device=device)
     else:
         title = text("roofline.title_table", lang, name=table.name, count=len(table.rows))
-    say(console, title, style="bold")
-    if not table.rows:
-        return
-    console.print(_rows_table(table.rows[:_MOST_SHOWN], console.width, lang))
-    if len(table.rows) > _MOST_SHOWN:
-        say(console, text("roofline.not_shown", lang, count=len(table.rows) - _MOST_SHOWN))
-    _print_peaks(table.rows, console, lang)
-    if table.name == "row":
-        say(console, bound_explained(table.rows[0].bound, lang, found.rule))
-    say(console, _rule_text(found, table.rows, lang))
+    if first is None:
+        return title, (), []
+    told = _peaks(table.rows, lang)
+    if single:
+        told.append(bound_explained(first.bound, lang, found.rule))
+    told.append(_rule_text(found, table.rows, lang))
     if any(row.row.says for row in table.rows):
-        say(console, _agreement(table, lang))
-    if table.name == "row":
-        print_calibration(table.rows[0], console, lang)
-        print_row_audit(table.rows[0], console, lang)
-    print_audits(table, console, lang)
-    _print_remarks(table.rows, console, lang)
+        told.append(_agreement(table, lang))
+    further = []
+    if single:
+        told.append(calibration_text(first, lang))
+        further += row_audit(first, lang)
+    further += [*table_audits(table, lang), *_remarks(table.rows, lang)]
+    return title, (_rows_table(table.rows, lang), paragraphs(*told)), further
 
 
-def _rows_table(rows: Iterable[RowResult], width: int, lang: str) -> Table:
+def _rows_table(rows: Sequence[RowResult], lang: str) -> Table:
     """One line a row: ratios as bars, verdict, what the source says; rates and device too where there is room."""
-    from rich.table import Table
-
-    rows = list(rows)
     others = any(pipe.side == "third" for row in rows for pipe in row.pipes)
-    devices = len({row.row.device for row in rows}) > 1 and width >= DEVICE_COLUMNS
-    wide = width >= WIDE_COLUMNS + _EXTRA_COLUMNS * (devices + others)
-    bar_cells = BAR_CELLS if width >= _ROOM_FOR_BARS else NARROW_BAR_CELLS
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(text("roofline.column.name", lang), overflow="fold", min_width=_NAME_WIDTH)
-    if devices:
-        table.add_column(text("roofline.column.device", lang), no_wrap=True)
-    for side in ("compute", "memory"):
-        if wide:
-            table.add_column(text(f"roofline.column.{side}_rate", lang), justify="right", no_wrap=True)
-        table.add_column(text(f"roofline.column.{side}", lang), no_wrap=True)
-    if others and wide:
-        table.add_column(text("roofline.column.other", lang), overflow="fold")
-    verdicts = [bound_text(row.bound, lang) for row in rows]
-    table.add_column(text("roofline.column.bound", lang), no_wrap=True, min_width=_widest(verdicts))
+    devices = len({row.row.device for row in rows}) > 1
     says = any(row.row.says for row in rows)
-    if says:
-        said = [bound_text(row.row.says, lang) for row in rows if row.row.says]
-        table.add_column(text("roofline.column.says", lang), no_wrap=True, min_width=_widest(said))
-    for row in rows:
-        cells: list[Text | str] = [printable(row_name(row.row, lang))]
-        if devices:
-            cells.append(row.device.name if row.device else "–")
+    columns = [Column(text("roofline.column.name", lang), folding=True)]
+    columns += [Column(text("roofline.column.device", lang), spare=1)] * devices
+    for side in ("compute", "memory"):
+        columns.append(Column(text(f"roofline.column.{side}_rate", lang), numeric=True, spare=2))
+        columns.append(Column(text(f"roofline.column.{side}", lang)))
+    columns += [Column(text("roofline.column.other", lang), spare=2)] * others
+    columns.append(Column(text("roofline.column.bound", lang), tone="strong"))
+    columns += [Column(text("roofline.column.says", lang))] * says
+    lines: list[Cells | Gap] = []
+    for row in rows[:_MOST_SHOWN]:
+        cells: list[Cell] = [printable(row_name(row.row, lang))]
+        cells += [row.device.name if row.device else "–"] * devices
         for side in ("compute", "memory"):
-            if wide:
-                cells.append(_rate_of(row, side))
-            cells.append(_bar(row, side, bar_cells))
-        if others and wide:
-            cells.append(_third_pipes(row))
-        cells.append(_bound(row.bound, lang))
-        if says:
-            cells.append(bound_text(row.row.says, lang) if row.row.says else "–")
-        table.add_row(*cells)
-    return table
-
-
-def _widest(texts: Iterable[str]) -> int:
-    """Cells that the longest of ``texts`` takes on a terminal."""
-    from rich.cells import cell_len
-
-    return max(map(cell_len, texts), default=0)
+            cells += [_rate_of(row, side), _share(row, side)]
+        cells += [_third_pipes(row)] * others
+        cells.append(bound_text(row.bound, lang))
+        cells += [bound_text(row.row.says, lang) if row.row.says else "–"] * says
+        lines.append(Cells(tuple(cells)))
+    if len(rows) > _MOST_SHOWN:
+        lines.append(Gap(text("roofline.not_shown", lang, count=len(rows) - _MOST_SHOWN)))
+    return Table(tuple(columns), tuple(lines))
 
 
 def _rate_of(row: RowResult, side: str) -> str:
@@ -189,20 +152,14 @@ def _rate_of(row: RowResult, side: str) -> str:
     return ("≈ " if pipe.derived else "") + str(pipe.achieved)
 
 
-def _bar(row: RowResult, side: str, cells: int) -> Text:
-    """A bar of eighths and the percentage; a mixed ratio is marked with ``!``."""
-    from rich.text import Text
-
+def _share(row: RowResult, side: str) -> Cell:
+    """A bar and the percentage; a mixed or impossible ratio is marked with ``!``."""
     pipe = next((pipe for pipe in row.pipes if pipe.side == side), None)
     if pipe is None or pipe.ratio is None:
-        return Text("–".ljust(cells + 8))
+        return "–"
     value = pipe.ratio.value
-    eighths = round(min(max(value, 0.0), 1.0) * cells * 8)
-    full, rest = divmod(eighths, 8)
-    bar = ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(cells)
     mark = "!" if pipe.ratio.mixed or value > IMPOSSIBLE_RATIO else " "
-    style = "blue" if side == "compute" else "green"
-    return Text.assemble((bar, style), f"{format_percent(value):>7}{mark}")
+    return Share(value, f"{format_percent(value)}{mark}")
 
 
 def _third_pipes(row: RowResult) -> str:
@@ -210,26 +167,23 @@ def _third_pipes(row: RowResult) -> str:
     return ", ".join(f"{p.pipe} {'–' if p.ratio is None else format_percent(p.ratio.value)}" for p in found) or "–"
 
 
-def _bound(bound: str, lang: str) -> Text:
-    from rich.text import Text
-
-    return Text(bound_text(bound, lang), style=_STYLES.get(bound, "red"))
-
-
-def _print_peaks(rows: Iterable[RowResult], console: Console, lang: str) -> None:
-    """The peaks that were divided by, each with the kind of its source."""
+def _peaks(rows: Iterable[RowResult], lang: str) -> list[str]:
+    """The peaks that were divided by, each with the kind of its source; a sentence a machine."""
     by_device: dict[str, dict[str, Quantity]] = {}
     for row in rows:
         for pipe in row.pipes:
             if pipe.peak is not None and row.device is not None:
                 label = f"{pipe.pipe} {pipe.peak.dtype}".strip()
                 by_device.setdefault(row.device.name, {})[label] = pipe.peak
+    found = []
     for device, peaks in by_device.items():
         parts = [
             text("roofline.peak", lang, pipe=label, value=str(peak), kind=kind_text(peak.source.kind, lang))
             for label, peak in peaks.items()
         ]
-        say(console, text("roofline.peaks", lang, list=f"{device}: {text('roofline.separator', lang).join(parts)}"))
+        listed = f"{device}: {text('roofline.separator', lang).join(parts)}"
+        found.append(text("roofline.peaks", lang, list=listed))
+    return found
 
 
 def _rule_text(found: Classification, rows: Iterable[RowResult], lang: str) -> str:
@@ -256,7 +210,7 @@ def _agreement(table: TableResult, lang: str) -> str:
     )
 
 
-def _print_remarks(rows: Iterable[RowResult], console: Console, lang: str) -> None:
+def _remarks(rows: Iterable[RowResult], lang: str) -> list[Section]:
     """Each distinct remark once, with the rows it is about; after a few that differ in figures only, just the rows."""
     rows = list(rows)
     by_reason: dict[tuple[str, str], dict[str, list[str]]] = {}
@@ -272,15 +226,14 @@ def _print_remarks(rows: Iterable[RowResult], console: Console, lang: str) -> No
                 known = sentence in sentences or len(sentences) < _ALIKE
                 same[values] = sentences.setdefault(sentence if known else "", [])
             same[values].append(row.row.name)
-    if not by_reason:
-        return
-    heading("remarks", console, lang)
+    told = []
     for sentences in by_reason.values():
         for sentence, names in sentences.items():
             if not sentence:
-                say(console, text("roofline.more_alike", lang, names=some(names, lang)))
+                told.append(text("roofline.more_alike", lang, names=some(names, lang)))
             else:
-                say(console, sentence if len(rows) == 1 else f"{some(names, lang)}: {sentence}")
+                told.append(sentence if len(rows) == 1 else f"{some(names, lang)}: {sentence}")
+    return [headed("remarks", paragraphs(*told), lang)] if told else []
 
 
 def _reason(note: Note) -> tuple[str, str]:
@@ -288,23 +241,21 @@ def _reason(note: Note) -> tuple[str, str]:
     return note.code, repr([(key, value) for key, value in note.values.items() if not isinstance(value, float)])
 
 
-def _print_shape(shape: ShapeResult, console: Console, lang: str) -> None:
+def _shape_part(shape: ShapeResult, lang: str) -> _Part:
     found = shape.analysis
     title = text("roofline.title_shape", lang, name=shape.name, dtype=found.cost.dtype, device=found.device.name)
-    say(console, title, style="bold")
     if found.bounds.ndim:
-        say(console, _several(shape, lang))
-        return
+        return title, (paragraphs(_several(shape, lang)),), []
     layout = found.cost.scales
     scales = text(f"roofline.shape.scales_{layout}", lang) if layout else ""
-    labelled = [
-        (text(f"roofline.shape.{label}", lang, scales=scales), value) for label, value in _shape_lines(shape, lang)
+    lines = [
+        Cells((text(f"roofline.shape.{label}", lang, scales=scales), prose(value)))
+        for label, value in _shape_lines(shape, lang)
     ]
-    say_pairs(console, labelled)
-    if not found.near_ridge.all():
-        say(console, shape_explained(found.bound, lang))
-    for note in found.notes:
-        say(console, note_text(note, lang))
+    told = [] if found.near_ridge.all() else [shape_explained(found.bound, lang)]
+    told += [note_text(note, lang) for note in found.notes]
+    table = Table((Column("", folding=True, tone="strong"), Column("", folding=True)), tuple(lines))
+    return title, (table, paragraphs(*told)), []
 
 
 def _several(shape: ShapeResult, lang: str) -> str:
@@ -386,9 +337,3 @@ def _estimate(shape: ShapeResult, lang: str) -> str:
         samples=known.samples,
         basis=known.basis,
     )
-
-
-def _print_cautions(console: Console, lang: str) -> None:
-    heading("cautions", console, lang)
-    for key in ("ridge", "predict"):
-        say(console, text(f"roofline.caution.{key}", lang))
