@@ -161,6 +161,10 @@ def exponential_fits() -> list[Fit]:
             ("-0.0870", "0.0870"), 2, 24)
     )  # fmt: skip
     rows.append(
+        Fit("EXP_POWER_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
+            ("-0.1650", "0.1650"), 3, 24)
+    )  # fmt: skip
+    rows.append(
         Fit("EXP2_QUARTER_F32", "(2**(r/4) - 1)/r", lambda r: base2(r / 4) / 4, lambda r: r / mp.mpf(2) ** (r / 4),
             "r/2**(r/4)", ("-0.5002", "0.5002"), 3, 24)
     )  # fmt: skip
@@ -225,12 +229,16 @@ def hyperbolic_fits() -> list[Fit]:
 
 
 def power_fits() -> list[Fit]:
-    """What a guess g of y**(-1/3) lacks, in e = 1 - y*g**3."""
+    """What a guess g of y**(-1/3) lacks, in e = 1 - y*g**3; the logarithm of pow after its leading terms."""
 
     def lacking(e: Real) -> Real:
         return (mp.cbrt(1 / (1 - e)) - 1) / e
 
-    return [Fit("CBRT_F32", "((1 - e)**(-1/3) - 1)/e", lacking, lambda e: e, "e", ("-0.1055", "0.1055"), 2, 24)]
+    return [
+        Fit("CBRT_F32", "((1 - e)**(-1/3) - 1)/e", lacking, lambda e: e, "e", ("-0.1055", "0.1055"), 2, 24),
+        Fit("LOG_CELL_F32", "(log(1 + f) - f + f*f/2)/f**3", lambda f: (mp.log1p(f) - f + f * f / 2) / f**3,
+            lambda f: f**3 / mp.log1p(f), "f**3/log(1 + f)", ("-0.0600", "0.0670"), 4, 24),
+    ]  # fmt: skip
 
 
 def error_function_fits() -> list[Fit]:
@@ -253,7 +261,7 @@ def error_function_fits() -> list[Fit]:
 
 
 def trigonometric_fits() -> list[Fit]:
-    """Sine and cosine on an eighth of a turn, inverse tangent below tan(pi/8), inverse sine below one half.
+    """Sine, cosine and tangent on an eighth of a turn, inverse sine below 1/2, inverse tangent below tan(pi/8) and 1.
 
     The interval of float32 allows for quarter turns that are counted with a rounded 2/pi.
     """
@@ -261,20 +269,27 @@ def trigonometric_fits() -> list[Fit]:
     sine = in_square(lambda r: (mp.sin(r) / r - 1) / r**2)
     cosine = in_square(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4)
     arcsine = in_square(lambda x: (mp.asin(x) / x - 1) / x**2)
+    tangent = in_square(lambda r: (mp.tan(r) / r - 1) / r**2)
     arctangent = in_square(lambda x: (mp.atan(x) / x - 1) / x**2)
     rows = [
         Fit("COSINE_F32", "(cos(r) - 1)/r**2 in u = r*r", in_square(lambda r: (mp.cos(r) - 1) / r**2),
-            in_square(lambda r: r**2 / mp.cos(r)), "r**2/cos(r)", (0, eighth["F32"]), 3, 24)
+            in_square(lambda r: r**2 / mp.cos(r)), "r**2/cos(r)", (0, eighth["F32"]), 3, 24),
+        Fit("COS_F64", "(cos(r) - 1 + r*r/2)/r**4 in u = r*r", cosine, in_square(lambda r: r**4 / mp.cos(r)),
+            "r**4/cos(r)", (0, eighth["F64"]), 5, 53),
     ]  # fmt: skip
-    for suffix, degrees, bits in (("F32", (2, 2, 4), 24), ("F64", (5, 5, 12), 53)):
+    for suffix, degrees, bits in (("F32", (2, 4), 24), ("F64", (5, 12), 53)):
         rows += [
             Fit(f"SIN_{suffix}", "(sin(r) - r)/r**3 in u = r*r", sine, in_square(lambda r: r**3 / mp.sin(r)),
                 "r**3/sin(r)", (0, eighth[suffix]), degrees[0], bits),
-            Fit(f"COS_{suffix}", "(cos(r) - 1 + r*r/2)/r**4 in u = r*r", cosine, in_square(lambda r: r**4 / mp.cos(r)),
-                "r**4/cos(r)", (0, eighth[suffix]), degrees[1], bits),
             Fit(f"ASIN_{suffix}", "(asin(x) - x)/x**3 in u = x*x", arcsine, in_square(lambda x: x**3 / mp.asin(x)),
-                "x**3/asin(x)", (0, "0.25"), degrees[2], bits),
+                "x**3/asin(x)", (0, "0.25"), degrees[1], bits),
         ]  # fmt: skip
+    rows += [
+        Fit("TAN_F32", "(tan(r) - r)/r**3 in u = r*r", tangent, in_square(lambda r: r**3 / mp.tan(r)), "r**3/tan(r)",
+            (0, eighth["F32"]), 6, 24),
+        Fit("ATAN_OCTANT_F32", "(atan(x) - x)/x**3 in u = x*x", arctangent, in_square(lambda x: x**3 / mp.atan(x)),
+            "x**3/atan(x)", (0, "1.00001"), 8, 24),
+    ]  # fmt: skip
     for suffix, degree in (("WIDE", 5), ("F64", 10)):
         rows.append(
             Fit(f"ATAN_{suffix}", "(atan(x) - x)/x**3 in u = x*x", arctangent, in_square(lambda x: x**3 / mp.atan(x)),
@@ -317,6 +332,11 @@ FITS = [
 CONSTANTS = [
     # The first part times an exponent must be exact, hence its few bits.
     Constant("LN2_F32", "log(2)", lambda: mp.log(2), (15, 24)),
+    # Its first part must be exact together with an exponent times that of log(2).
+    *(
+        Constant(f"LOG_32_OVER_{c}_F32", f"log(32/{c})", lambda c=c: mp.log(mp.mpf(32) / c), (13, 24))
+        for c in (44, 40, 36, 34, 29, 26, 24)
+    ),
     Constant("LN2_F64", "log(2)", lambda: mp.log(2), (42, 53)),
     Constant("LOG2_E_F32", "log2(e)", lambda: 1 / mp.log(2), (24, 24)),
     Constant("LOG2_E_F64", "log2(e)", lambda: 1 / mp.log(2), (53, 53)),

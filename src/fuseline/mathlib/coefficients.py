@@ -14,6 +14,48 @@ LN2_F32 = (
     _h("0x1.7f7d1c0000000p-20"),
 )
 
+# LOG_32_OVER_44_F32: log(32/44); parts of 13, 24 bits, remainder 4.72e-13
+LOG_32_OVER_44_F32 = (
+    _h("-0x1.4620000000000p-2"),
+    _h("0x1.d0f78e0000000p-16"),
+)
+
+# LOG_32_OVER_40_F32: log(32/40); parts of 13, 24 bits, remainder 4.17e-14
+LOG_32_OVER_40_F32 = (
+    _h("-0x1.c900000000000p-3"),
+    _h("0x1.070cac0000000p-20"),
+)
+
+# LOG_32_OVER_36_F32: log(32/36); parts of 13, 24 bits, remainder 1.03e-14
+LOG_32_OVER_36_F32 = (
+    _h("-0x1.e270000000000p-4"),
+    _h("-0x1.db8abc0000000p-22"),
+)
+
+# LOG_32_OVER_34_F32: log(32/34); parts of 13, 24 bits, remainder 5.21e-14
+LOG_32_OVER_34_F32 = (
+    _h("-0x1.f0a0000000000p-5"),
+    _h("-0x1.86008c0000000p-20"),
+)
+
+# LOG_32_OVER_29_F32: log(32/29); parts of 13, 24 bits, remainder 1.94e-13
+LOG_32_OVER_29_F32 = (
+    _h("0x1.9330000000000p-4"),
+    _h("0x1.7975660000000p-18"),
+)
+
+# LOG_32_OVER_26_F32: log(32/26); parts of 13, 24 bits, remainder 4.34e-14
+LOG_32_OVER_26_F32 = (
+    _h("0x1.a940000000000p-3"),
+    _h("-0x1.2c37520000000p-19"),
+)
+
+# LOG_32_OVER_24_F32: log(32/24); parts of 13, 24 bits, remainder 5.18e-13
+LOG_32_OVER_24_F32 = (
+    _h("0x1.2690000000000p-2"),
+    _h("0x1.8844d40000000p-16"),
+)
+
 # LN2_F64: log(2); parts of 42, 53 bits, remainder 1.95e-31
 LN2_F64 = (
     _h("0x1.62e42fefa3800p-1"),
@@ -185,6 +227,16 @@ EXP_QUARTER_F32 = (
     _h("0x1.0000060000000p-1"),
     _h("0x1.5572100000000p-3"),
     _h("0x1.5529de0000000p-5"),
+)
+
+# EXP_POWER_F32: (exp(r) - 1 - r)/r**2
+# interval [-0.165, 0.165], degree 3, 24-bit coefficients, weight r**2/exp(r),
+# largest weighted error 1.182e-9 = 2**-29.656 at 0.165
+EXP_POWER_F32 = (
+    _h("0x1.ffffe40000000p-2"),
+    _h("0x1.5555740000000p-3"),
+    _h("0x1.55c1720000000p-5"),
+    _h("0x1.10e9f60000000p-7"),
 )
 
 # EXP2_QUARTER_F32: (2**(r/4) - 1)/r
@@ -448,6 +500,17 @@ CBRT_F32 = (
     _h("0x1.6609140000000p-3"),
 )
 
+# LOG_CELL_F32: (log(1 + f) - f + f*f/2)/f**3
+# interval [-0.06, 0.067], degree 4, 24-bit coefficients, weight f**3/log(1 + f),
+# largest weighted error 1.654e-11 = 2**-35.816 at -0.0303194
+LOG_CELL_F32 = (
+    _h("0x1.5555540000000p-2"),
+    _h("-0x1.ffff800000000p-3"),
+    _h("0x1.99a3320000000p-3"),
+    _h("-0x1.56cb160000000p-3"),
+    _h("0x1.1d940c0000000p-3"),
+)
+
 # ERF_F64: erf(x)/x - 1 in u = x*x
 # interval [0.0, 1.0], degree 15, 53-bit coefficients, weight x/erf(x),
 # largest weighted error 1.099e-17 = 2**-56.336 at 7.43693e-6
@@ -537,6 +600,18 @@ COSINE_F32 = (
     _h("0x1.9990280000000p-16"),
 )
 
+# COS_F64: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
+# interval [0.0, 0.61746713], degree 5, 53-bit coefficients, weight r**4/cos(r),
+# largest weighted error 5.799e-20 = 2**-63.903 at 0.617467
+COS_F64 = (
+    _h("0x1.555555555554bp-5"),
+    _h("-0x1.6c16c16c15015p-10"),
+    _h("0x1.a01a019c8f13bp-16"),
+    _h("-0x1.27e4f7f16f28dp-22"),
+    _h("0x1.1ee9dba5b9619p-29"),
+    _h("-0x1.8fa664db8e303p-37"),
+)
+
 # SIN_F32: (sin(r) - r)/r**3 in u = r*r
 # interval [0.0, 0.652864], degree 2, 24-bit coefficients, weight r**3/sin(r),
 # largest weighted error 4.818e-9 = 2**-27.629 at 0.075589
@@ -544,15 +619,6 @@ SIN_F32 = (
     _h("-0x1.5555420000000p-3"),
     _h("0x1.1106020000000p-7"),
     _h("-0x1.98db540000000p-13"),
-)
-
-# COS_F32: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
-# interval [0.0, 0.652864], degree 2, 24-bit coefficients, weight r**4/cos(r),
-# largest weighted error 1.569e-10 = 2**-32.569 at 0.652864
-COS_F32 = (
-    _h("0x1.5555480000000p-5"),
-    _h("-0x1.6c0af20000000p-10"),
-    _h("0x1.99902a0000000p-16"),
 )
 
 # ASIN_F32: (asin(x) - x)/x**3 in u = x*x
@@ -578,18 +644,6 @@ SIN_F64 = (
     _h("0x1.5d8d90556694fp-33"),
 )
 
-# COS_F64: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
-# interval [0.0, 0.61746713], degree 5, 53-bit coefficients, weight r**4/cos(r),
-# largest weighted error 5.799e-20 = 2**-63.903 at 0.617467
-COS_F64 = (
-    _h("0x1.555555555554bp-5"),
-    _h("-0x1.6c16c16c15015p-10"),
-    _h("0x1.a01a019c8f13bp-16"),
-    _h("-0x1.27e4f7f16f28dp-22"),
-    _h("0x1.1ee9dba5b9619p-29"),
-    _h("-0x1.8fa664db8e303p-37"),
-)
-
 # ASIN_F64: (asin(x) - x)/x**3 in u = x*x
 # interval [0.0, 0.25], degree 12, 53-bit coefficients, weight x**3/asin(x),
 # largest weighted error 9.643e-19 = 2**-59.847 at 0.25
@@ -607,6 +661,34 @@ ASIN_F64 = (
     _h("0x1.63919ad833c97p-6"),
     _h("-0x1.57ee8568da29ap-6"),
     _h("0x1.0b422ae1b51b4p-5"),
+)
+
+# TAN_F32: (tan(r) - r)/r**3 in u = r*r
+# interval [0.0, 0.652864], degree 6, 24-bit coefficients, weight r**3/tan(r),
+# largest weighted error 2.301e-9 = 2**-28.695 at 0.0193464
+TAN_F32 = (
+    _h("0x1.5555680000000p-2"),
+    _h("0x1.110b900000000p-3"),
+    _h("0x1.bb34840000000p-5"),
+    _h("0x1.5927580000000p-6"),
+    _h("0x1.7537e80000000p-7"),
+    _h("-0x1.3e42620000000p-11"),
+    _h("0x1.3526ce0000000p-8"),
+)
+
+# ATAN_OCTANT_F32: (atan(x) - x)/x**3 in u = x*x
+# interval [0.0, 1.00001], degree 8, 24-bit coefficients, weight x**3/atan(x),
+# largest weighted error 2.634e-9 = 2**-28.5 at 0.0177758
+ATAN_OCTANT_F32 = (
+    _h("-0x1.55553e0000000p-2"),
+    _h("0x1.9991ec0000000p-3"),
+    _h("-0x1.2421140000000p-3"),
+    _h("0x1.c093f60000000p-4"),
+    _h("-0x1.5824180000000p-4"),
+    _h("0x1.da94740000000p-5"),
+    _h("-0x1.fe6b7e0000000p-6"),
+    _h("0x1.653cf00000000p-7"),
+    _h("-0x1.d5793a0000000p-10"),
 )
 
 # ATAN_WIDE: (atan(x) - x)/x**3 in u = x*x

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64, DType
 from . import coefficients
@@ -55,6 +57,17 @@ def at_most(x: Expr, high: float) -> Expr:
     return where(x > high, high, x)
 
 
+def is_within(bits: Expr, low: int, high: int) -> Expr:
+    """Whether an integer is from ``low`` on and below ``high``: one comparison, because low moves to the lower end."""
+    half = 1 << (bits.dtype.bits - 1)
+    return bits - (low - half) < high - low - half
+
+
+def bits_of(value: float) -> int:
+    """The bits of a positive float32."""
+    return int(np.float32(value).view(np.int32))
+
+
 def with_sign_of(magnitude: Expr, x: Expr) -> Expr:
     """``magnitude``, which has no sign yet, with that of ``x``: an operation less than `copysign`. NaN stays NaN."""
     f = format_of(x)
@@ -99,6 +112,14 @@ def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a * b and its rounding error."""
     p = a * b
     return p, fma(a, b, -p)
+
+
+def halved_reciprocal(x: Expr) -> Expr:
+    """1/(2x) for positive normal x, exact at powers of two and at most 12.5 % too large between them.
+
+    Times the error of a square root's square it is that of the root, near enough.
+    """
+    return (0x7E800000 - x.bitcast(SINGLE.integer_type)).bitcast(SINGLE.float_type)
 
 
 def polynomial(x: Expr, coefficients: Sequence[float | Expr], *, small: bool = True, cuts: int | None = None) -> Expr:

@@ -16,6 +16,7 @@ from .formats import (
     SINGLE,
     at_most,
     fast_two_sum,
+    halved_reciprocal,
     polynomial,
     power_of_two,
     round_to_integer,
@@ -180,7 +181,7 @@ def _asinh_single(a: Expr) -> Expr:
     root = call("sqrt", fma(a, a, 1.0))
     total, rest = fast_two_sum(root, a)
     error = fma(a, a, fma(-root, root, 1.0))
-    value = log_of_parts_single(total, fma(error, _halved_reciprocal(root), rest))
+    value = log_of_parts_single(total, fma(error, halved_reciprocal(root), rest))
     value = where(a < _LINEAR_END, a, value)
     return where_rarely(~(a < _SQUARED_END), where(a < math.inf, _log_of_double_single(a), a), value)
 
@@ -191,7 +192,7 @@ def _acosh_single(x: Expr) -> Expr:
     root = call("sqrt", fma(t, t, double))
     total, rest = fast_two_sum(x, root)
     error = fma(t, t, fma(-root, root, double))
-    value = log_of_parts_single(total, fma(error, _halved_reciprocal(root), rest))
+    value = log_of_parts_single(total, fma(error, halved_reciprocal(root), rest))
     beyond = where(x < math.inf, where(x < 1.0, math.nan, _log_of_double_single(x)), x)
     return where_rarely(~((x >= 1.0) & (x < _SQUARED_END)), beyond, value)
 
@@ -199,14 +200,6 @@ def _acosh_single(x: Expr) -> Expr:
 def _log_of_double_single(x: Expr) -> Expr:
     """log(2x) for x >= 1."""
     return log_of_parts_single(x * 0.25, x.like(0.0), doublings=3)
-
-
-def _halved_reciprocal(x: Expr) -> Expr:
-    """1/(2x) for positive normal x, exact at powers of two and at most 12.5 % too large between them.
-
-    Times the error of a square root's square it is that of the root, near enough.
-    """
-    return (0x7E800000 - x.bitcast(SINGLE.integer_type)).bitcast(SINGLE.float_type)
 
 
 _POLE_START = 1.0 - 2.0**-20

@@ -8,21 +8,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64
-from .exponential import exp_of_sum, exp_wide
+from ..ir.dtype import F32, F64, I32
+from .exponential import LOG2_E, exp_of_sum, exp_wide, fourth_root_power
 from .formats import (
     DOUBLE,
     SINGLE,
     at_least,
     at_most,
+    bits_of,
     fast_two_sum,
     format_of,
+    halved_reciprocal,
+    is_within,
     polynomial,
+    round_to_integer,
     two_product,
     where_rarely,
     with_sign_of,
 )
 from .logarithm import correction, split, split_normal
+from .pieces import pick
 
 
 def rsqrt(x: Expr) -> Expr:
@@ -109,11 +114,30 @@ def hypot(x: Expr, y: Expr) -> Expr:
     """sqrt(x*x + y*y) without overflow; infinite if either is, even beside NaN."""
     a, b = abs(x), abs(y)
     if x.dtype is F32:
-        c, d = a.cast(F64), b.cast(F64)
-        value = call("sqrt", fma(c, c, d * d)).cast(F32)
-    else:
-        value = _hypot_double(a, b)
-    return where((a == math.inf) | (b == math.inf), math.inf, value)
+        return _hypot_single(x, y)
+    return where((a == math.inf) | (b == math.inf), math.inf, _hypot_double(a, b))
+
+
+_SQUARES_START, _SQUARES_END = 2.0**-50, 2.0**63
+"""Between them the larger square is finite in float32, and what squares are rounded by is normal where it counts."""
+
+
+def _hypot_single(x: Expr, y: Expr) -> Expr:
+    """hypot in float32: a root, and what it and the smaller square were rounded by, over twice the root."""
+    a, b = abs(x), abs(y)
+    swap = a < b
+    high, low = where(swap, b, a), where(swap, a, b)
+    square = low * low
+    total = fma(high, high, square)
+    root = call("sqrt", total)
+    error = fma(-root, root, total) + fma(low, low, -square)
+    value = fma(error, halved_reciprocal(root), root)
+    c, d = x.cast(F64), y.cast(F64)
+    wide = call("sqrt", fma(c, c, d * d)).cast(F32)
+    wide = where((a == math.inf) | (b == math.inf), math.inf, wide)
+    size = where(high == 0.0, 1.0, high)  # zeros are ordinary data
+    usual = is_within(size.bitcast(I32), bits_of(_SQUARES_START), bits_of(_SQUARES_END))
+    return where_rarely(~usual, wide, value)
 
 
 def _hypot_double(a: Expr, b: Expr) -> Expr:
@@ -134,34 +158,99 @@ def _hypot_double(a: Expr, b: Expr) -> Expr:
 
 def pow(x: Expr, y: Expr) -> Expr:
     """x**y with C99's special values."""
-    a = abs(x)
-    value = _power_single(a, y) if x.dtype is F32 else _power_double(a, y)
+    if x.dtype is F32:
+        value = _power_single(x, y)
+        of_zero = where(y > 0.0, 0.0, where(y < 0.0, y.like(math.inf), y + 1.0))
+        with_signs = _of_negative(x, y, where(x == 0.0, of_zero, value))
+        return where_rarely(x.bitcast(I32) < 1, with_signs, value)  # zeros, and numbers with a sign
+    return _of_special(x, y, _of_negative(x, y, _power_double(abs(x), y)))
+
+
+def _of_negative(x: Expr, y: Expr, value: Expr) -> Expr:
+    """x**y from |x|**y."""
     whole = call("rint", y) == y
     half = y * 0.5
     odd = whole & (call("rint", half) != half)
     value = where(odd, call("with_sign", value, x), value)
-    value = where((x < 0.0) & (x > -math.inf) & ~whole, math.nan, value)
+    return where((x < 0.0) & (x > -math.inf) & ~whole, math.nan, value)
+
+
+def _of_special(x: Expr, y: Expr, value: Expr) -> Expr:
+    """x**y where either is NaN, y is 0 or x is 1, else ``value``."""
     value = where(x != x, x, where(y != y, y, value))
     return where((y == 0.0) | (x == 1.0), 1.0, value)
 
 
-def _at_ends(a: Expr, logarithm: Expr) -> Expr:
-    """A logarithm made infinite at 0 and infinity."""
-    return where(a == 0.0, -math.inf, where(a == math.inf, math.inf, logarithm))
+_ORDINARY_END = 87.0
+"""While the result's logarithm is smaller, the result is a normal float32 and no power of two leaves the format."""
 
 
-def _power_single(a: Expr, y: Expr) -> Expr:
-    """float64 all through: the logarithm to full precision, because y multiplies its error."""
-    k, r = split_normal(a.cast(F64), DOUBLE)
-    logarithm = _at_ends(a, fma(k, math.log(2.0), r + correction(r, DOUBLE)))
+def _power_single(x: Expr, y: Expr) -> Expr:
+    """|x|**y for all x but zeros, in float32: the exponential of y*log(|x|), which is in two parts.
+
+    2**(n/4) comes from a table. What remains may exceed an eighth of log(2), because the second part is no small one
+    where the logarithm is near zero.
+    """
+    f, a = SINGLE, abs(x)
+    high, low = _log_in_two_parts_single(a)
+    product, rest = two_product(y, high)
+    n, bits = round_to_integer(product, 4.0 * LOG2_E, f)
+    factor, lack = fourth_root_power(bits, 1.0)
+    step, step_low = f.table("LN2")
+    r = fma(n, -0.25 * step, product)
+    rest = fma(n, -0.25 * step_low, lack) + fma(y, low, rest)
+    t = r + rest
+    slope = r + fma(t * t, polynomial(t, f.table("EXP_POWER"), cuts=1), rest)
+    normal = is_within(a.bitcast(I32), 1 << f.fraction_bits, (2 * f.bias + 1) << f.fraction_bits)
+    # One comparison: what stands for a number that is not normal is large, unless it is zero.
+    size = where(normal, abs(product).bitcast(I32), (a.bitcast(I32) - 1) | 0x7F000000)
+    return where_rarely(size >= bits_of(_ORDINARY_END), _power_wide(x, y), fma(factor, slope, factor))
+
+
+def _power_wide(x: Expr, y: Expr) -> Expr:
+    """The same in float64: the logarithm to full precision, because y multiplies its error."""
+    a = abs(x.cast(F64))
+    k, r = split_normal(a, DOUBLE)
+    logarithm = where(a == math.inf, math.inf, fma(k, math.log(2.0), r + correction(r, DOUBLE)))
     exponent = where(logarithm == 0.0, 0.0, y.cast(F64) * logarithm)
-    return exp_wide(at_most(at_least(exponent, -110.0), 90.0)).cast(F32)
+    value = exp_wide(at_most(at_least(exponent, -110.0), 90.0)).cast(F32)
+    return _of_special(abs(x), y, value)
+
+
+_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
+"""Near the reciprocal of each cell's middle, with so few bits that x times it, less 1, is exact."""
+_LOWEST_CELL_BITS = 0x3F360000
+"""The bits of 0.7109375. The cells are 2**20 numbers each; the fifth has 1 in it, between 0.961 and 1.047."""
+
+
+def _log_in_two_parts_single(x: Expr) -> tuple[Expr, Expr]:
+    """log(x) as an unevaluated sum of two float32, to about 33 bits, for positive normal x.
+
+    x = 2**k * (1 + r)/c with c from a table of eight and |r| < 0.067: k*log(2) - log(c) + log(1 + r).
+    """
+    f = SINGLE
+    bits = x.bitcast(f.integer_type)
+    above = bits - _LOWEST_CELL_BITS
+    exponent = above & (-1 << f.fraction_bits)
+    cell = above >> (f.fraction_bits - 3)
+    k = exponent.cast(F32)  # in units of 2**-fraction_bits
+    unit = 2.0**-f.fraction_bits
+    r = fma((bits - exponent).bitcast(F32), pick(cell, [c / 32.0 for c in _RECIPROCALS_IN_32NDS]), -1.0)
+    logarithms = [f.table(f"LOG_32_OVER_{c}") if c != 32 else (0.0, 0.0) for c in _RECIPROCALS_IN_32NDS]
+    high, low = f.table("LN2")
+    base = fma(k, high * unit, pick(cell, [first for first, _ in logarithms]))  # exact
+    base_rest = fma(k, low * unit, pick(cell, [second for _, second in logarithms]))
+    half = r * -0.5
+    near = fma(half, r, r)
+    total, rest = fast_two_sum(base, near)
+    rest = fma(half, r, r - near) + (rest + base_rest)
+    return total, fma(r * r * r, polynomial(r, f.table("LOG_CELL"), cuts=1), rest)
 
 
 def _power_double(a: Expr, y: Expr) -> Expr:
-    """The logarithm to about 68 bits, the exponential of a sum."""
+    """a**y for a >= 0: the logarithm to about 68 bits, the exponential of a sum."""
     high, low = _log_in_two_parts(a)
-    high = _at_ends(a, high)
+    high = where(a == 0.0, -math.inf, where(a == math.inf, math.inf, high))
     product, rest = two_product(y, high)
     rest = fma(y, low, rest)
     product = where(high == 0.0, 0.0, product)

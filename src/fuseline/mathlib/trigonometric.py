@@ -1,7 +1,7 @@
 """sin, cos and tan over the whole range of their format, and the inverse functions.
 
-sin, cos, asin and acos are evaluated in their own format, with a correction for what the reduced argument or the square
-root was rounded by; atan of float32 by pieces, atan2 of float32 in float64.
+All are evaluated in their own format, with corrections for what reduced arguments, square roots and quotients were
+rounded by; atan of float32 by pieces.
 """
 
 from __future__ import annotations
@@ -10,7 +10,22 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
-from .formats import DOUBLE, SINGLE, WIDE, Format, fast_two_sum, format_of, polynomial, two_sum, with_sign_of
+from .formats import (
+    DOUBLE,
+    SINGLE,
+    WIDE,
+    Format,
+    at_least,
+    bits_of,
+    fast_two_sum,
+    format_of,
+    is_within,
+    polynomial,
+    polynomial_with_last_steps,
+    two_sum,
+    where_rarely,
+    with_sign_of,
+)
 from .pieces import piece
 from .reduction import Reduced, reduce_quarter_turns
 
@@ -32,7 +47,7 @@ def _circular(x: Expr, shift: int) -> Expr:
     # An odd function of the magnitude gives a zero its sign without asking for zeros.
     by_magnitude = f is SINGLE and not shift
     reduced = reduce_quarter_turns(abs(x) if by_magnitude else x)
-    parts = _sine_and_cosine_single(reduced) if f is SINGLE else _sine_and_cosine(reduced, f)
+    parts = _sine_and_cosine_single(reduced) if f is SINGLE else _sine_and_cosine_double(reduced)
     (sine, sine_rest), (cosine, cosine_rest) = parts
     quadrant = reduced.quadrant + shift if shift else reduced.quadrant
     odd = quadrant << (f.float_type.bits - 1) < 0
@@ -56,10 +71,12 @@ def _sine_and_cosine_single(reduced: Reduced) -> tuple[Pair, Pair]:
 
 
 def tan(x: Expr) -> Expr:
-    """Tangent, as the quotient of sine and cosine."""
+    """Tangent: in float64 as the quotient of sine and cosine."""
     reduced = reduce_quarter_turns(x)
     odd = reduced.quadrant << (x.dtype.bits - 1) < 0
-    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine(reduced, format_of(x))
+    if x.dtype is F32:
+        return where(x == 0.0, x, _tangent_single(reduced, odd))
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_double(reduced)
     sine, sine_rest = fast_two_sum(sine, sine_rest)
     cosine, cosine_rest = fast_two_sum(cosine, cosine_rest)
     top, bottom = where(odd, cosine, sine), where(odd, -sine, cosine)
@@ -70,15 +87,30 @@ def tan(x: Expr) -> Expr:
     return where(x == 0.0, x, fma(error, inverse, quotient))
 
 
-def _sine_and_cosine(reduced: Reduced, f: Format) -> tuple[Pair, Pair]:
-    """sin and cos of value + rest, each as an unevaluated sum of a large and a small part."""
+def _tangent_single(reduced: Reduced, odd: Expr) -> Expr:
+    """t = tan(value + rest) in float32, or -1/t a quarter turn further."""
+    r = reduced.value
+    u = r * r
+    # What the argument and its square were rounded by counts by slopes that need not be exact.
+    rest = fma(fma(r, r, -u), r * 0.5, reduced.rest * fma(u, 1.45, 1.0))
+    cube = r * u
+    third, *others = SINGLE.table("TAN")
+    rest = fma(cube, third, fma(cube * u, polynomial(u, others, cuts=1), rest))
+    t, rest = fast_two_sum(r, rest)
+    inverse = -1.0 / t
+    turned = fma(fma(inverse, rest, fma(inverse, t, 1.0)), inverse, inverse)
+    return where(odd, turned, t)
+
+
+def _sine_and_cosine_double(reduced: Reduced) -> tuple[Pair, Pair]:
+    """The same in float64: sums of a large and a small part."""
     r, rest = reduced.value, reduced.rest
     u = r * r
     half = u * 0.5
     whole = 1.0 - half
-    sine_rest = fma(rest, whole, (r * u) * polynomial(u, f.table("SIN")))
+    sine_rest = fma(rest, whole, (r * u) * polynomial(u, DOUBLE.table("SIN")))
     linear = fma(r, -rest, (1.0 - whole) - half)
-    cosine_rest = linear + (u * u) * polynomial(u, f.table("COS"))
+    cosine_rest = linear + (u * u) * polynomial(u, DOUBLE.table("COS"))
     # u was rounded: half of its error belongs to the cosine.
     return (r, sine_rest), (whole, fma(fma(r, r, -u), -0.5, cosine_rest))
 
@@ -148,8 +180,45 @@ def atan(x: Expr) -> Expr:
 
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle of the point (x, y), in [-pi, pi], with C99's values at zeros and infinities."""
-    f = WIDE if x.dtype is F32 else DOUBLE
-    a, b = abs(y).cast(F64), abs(x).cast(F64)
+    if x.dtype is F32:
+        return _angle_single(y, x)
+    return call("with_sign", _angle(abs(y), abs(x), x.bitcast(I64) < 0, DOUBLE), y)
+
+
+_SMALL_END, _LARGE_END = 2.0**-70, 2.0**54
+"""Between them quotients of coordinates, and what they were rounded by, are normal float32."""
+
+
+def _angle_single(y: Expr, x: Expr) -> Expr:
+    """atan2 in float32: the arctangent of the smaller coordinate over the larger, from the nearest half axis."""
+    a, b = abs(y), abs(x)
+    steep = a > b
+    small, large = where(steep, b, a), where(steep, a, b)
+    # Zeros are ordinary data. One comparison: a larger coordinate too large makes the smaller one count as too small.
+    least = where(large < _LARGE_END, small.bitcast(I32), 1)
+    unusual = is_within(least, 1, bits_of(_SMALL_END))
+    # Positive away from the half axis that is the base.
+    pattern = x.bitcast(I32)
+    sign = where(steep, ~pattern, pattern) & (-1 << 31)
+    small = (small.bitcast(I32) ^ sign).bitcast(F32)
+    inverse = 1.0 / at_least(large, _SMALL_END)
+    z = small * inverse
+    z_rest = fma(-z, large, small) * inverse
+    u = z * z
+    cube = z * u
+    high, low = SINGLE.table("PI_HALF")
+    base = where(steep, high, where(pattern < 0, 2.0 * high, x.like(0.0)))
+    total, rest = fast_two_sum(base, z)
+    # What quotient, square and cube were rounded by counts by slopes that need not be exact.
+    rest = fma(z_rest, fma(u, -0.5, 1.0), fma(base, low / high, rest))
+    rest = fma(fma(z, u, -cube), -0.21, fma(fma(z, z, -u), z * -0.14, rest))
+    value = total + fma(cube, polynomial_with_last_steps(u, SINGLE.table("ATAN_OCTANT")), rest)
+    wide = _angle(abs(y.cast(F64)), abs(x.cast(F64)), pattern < 0, WIDE).cast(F32)
+    return with_sign_of(where_rarely(unusual, wide, value), y)
+
+
+def _angle(a: Expr, b: Expr, negative: Expr, f: Format) -> Expr:
+    """The angle in [0, pi] of the point (b, a), or (-b, a) where ``negative``, for a, b >= 0 in float64."""
     both_infinite = (a == math.inf) & (b == math.inf)
     a, b = where(both_infinite, 1.0, a), where(both_infinite, 1.0, b)
     if f is DOUBLE:
@@ -159,11 +228,8 @@ def atan2(y: Expr, x: Expr) -> Expr:
         a, b = a * scale, b * scale
     total, rest = _arctangent(a, b, f)
     high, low = (math.pi, 0.0) if f is WIDE else tuple(2.0 * v for v in f.table("PI_HALF"))
-    negative = x.bitcast(I32 if x.dtype is F32 else I64) < 0
     turned, turned_rest = fast_two_sum(total.like(high), -total)
-    total = where(negative, turned, total)
-    rest = where(negative, turned_rest + (low - rest), rest)
-    return call("with_sign", (total + rest).cast(x.dtype), y)
+    return where(negative, turned, total) + where(negative, turned_rest + (low - rest), rest)
 
 
 def _arctangent(a: Expr, b: Expr, f: Format) -> tuple[Expr, Expr]:
