@@ -19,12 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import cpsat
 import planner_small as small
 
 from fuseline.plan.arena import engine, generate, large, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
-from fuseline.plan.arena.cpsat import cpsat_available, solve_with_cpsat
 from fuseline.plan.arena.engine import KERNEL, Walk
 from fuseline.plan.arena.instance_csv import read_csv
 from fuseline.plan.arena.large import VALLEY
@@ -72,7 +72,7 @@ def run_peer(instance: Instance, name: str) -> Measured:
 
 def run_cpsat(instance: Instance, limit_s: float) -> Measured | None:
     began = time.perf_counter()
-    answer = solve_with_cpsat(instance, time_limit_s=limit_s)
+    answer = cpsat.solve(instance, limit_s)
     seconds = time.perf_counter() - began
     if answer.placement is None:
         return None
@@ -116,7 +116,8 @@ def table(instances: list[Instance], limit_s: float, cpsat_s: float, cpsat_buffe
         ours = run_ours(instance, limit_s)
         (proven if ours.proof else others).append(ours.seconds)
         found = [None if large else run_peer(instance, name) for name in PEERS]
-        solvable = cpsat_s and len(instance.buffers) <= cpsat_buffers and cpsat_available()
+        small_enough = cpsat_s > 0 and len(instance.buffers) <= cpsat_buffers
+        solvable = small_enough and cpsat.is_installed() and cpsat.covers(instance)
         found.append(run_cpsat(instance, cpsat_s) if solvable else None)
         row = [instance.name.split(".")[0], f"{len(instance.buffers):,}", f"{bound:,}", f"{ours.peak_bytes:,}"]
         lines.append("| " + " | ".join([*row, cell(ours, bound), *(cell(f, bound) for f in found)]) + " |")

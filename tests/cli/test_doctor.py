@@ -69,12 +69,12 @@ def test_a_missing_package_is_named_and_the_status_is_1(monkeypatch, capsys) -> 
 def test_a_missing_optional_package_names_the_extra_and_is_healthy(monkeypatch, capsys) -> None:
     version = importlib.metadata.version
 
-    def without_ortools(name: str) -> str:
-        if name == "ortools":
+    def without_numba(name: str) -> str:
+        if name == "numba":
             raise importlib.metadata.PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(importlib.metadata, "version", without_ortools)
+    monkeypatch.setattr(importlib.metadata, "version", without_numba)
     assert module.doctor(as_json=True, lang="en") == 0
     facts = json.loads(capsys.readouterr().out)
     optional = next(check for check in facts["checks"] if check["item"] == "optional_packages")
