@@ -74,8 +74,6 @@ def emit(
         raise UnsupportedError(f"--header belongs to --target c, not {target.value}")
     if functions is not Functions.OWN and target is not Target.C:
         raise UnsupportedError(f"--functions {functions.value} belongs to --target c, not {target.value}")
-    if target in (Target.C, Target.LLVM, Target.ASM):
-        _refuse_reductions(found, target)
     match target:
         case Target.GRAPH:
             text = str(found)
@@ -88,16 +86,6 @@ def emit(
 
             text = emit_text(found, target.value, _identifier(name))
     _write(text if text.endswith("\n") else text + "\n", output)
-
-
-def _refuse_reductions(found: Graph, target: Target) -> None:
-    from fuseline.ops import OPERATIONS
-
-    reductions = dict.fromkeys(n.op for n in found.nodes if OPERATIONS[n.op].index_rule == "reduction")
-    if reductions:
-        raise UnsupportedError(
-            f"the {target.value} text has no reductions yet ({', '.join(reductions)}); use --target numpy or nest"
-        )
 
 
 def _identifier(name: str) -> str:

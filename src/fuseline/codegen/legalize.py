@@ -86,7 +86,10 @@ class _Legalizer:
         row = OPERATIONS[node.op]
         if not row.primitive and node.op not in self.library:
             if row.index_rule == "reduction":
-                raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
+                raise UnsupportedError(
+                    f"a reduction ({node.op}) has no C, LLVM or assembly text yet; calls run it in stages, and the "
+                    "NumPy text has it"
+                )
             raise UnsupportedError(f"{node.op} is not a primitive; expand the graph before generating code")
         match row.type_rule:
             case "cast" if not node.dtype.is_storage_float:

@@ -18,4 +18,4 @@ def emit_program(graph: Graph, name: str = "kernel", functions: Functions = "own
     return emit_c(lower(graph, library=LIBM if functions == "libm" else frozenset()), name, note)
 
 
-__all__ = ["LIBM", "CText", "Functions", "emit_c", "emit_program"]
+__all__ = ["LIBM", "CText", "Functions", "emit_program"]

@@ -1,7 +1,8 @@
-"""Every primitive as a C11 expression with the meaning of `numerics`: no undefined behaviour, no dependence on flags.
+"""Every primitive as a C11 expression, with no undefined behaviour and no dependence on flags.
 
-Small static functions carry what C leaves open (shift counts, integer overflow and division, conversions out of range,
-signed zeros in minimum); a text contains only those it calls.
+Graphs come from `codegen.legalize`, so shifts, divisions and conversions only see values for which they are defined.
+Integers are added and multiplied without a sign, where overflow wraps; what orders signed zeros and moves bits is in
+small static functions, of which a text contains those that it calls.
 """
 
 from __future__ import annotations
@@ -41,11 +42,9 @@ def expression(node: Node, args: list[str], helpers: dict[str, str]) -> str:
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if d.is_storage_float:
         raise UnsupportedError(f"{node.op} on {d}: 16-bit floats are widened before code is written")
-    if OPERATIONS[node.op].type_rule == "compare" and len({a.dtype for a in node.args}) == 2:
-        return _mixed_compare(node, args, helpers)
     if d.is_float:
         return _floating(node.op, d, args, helpers)
-    return _boolean(node.op, args) if d is BOOL else _integer(node, d, args, helpers)
+    return _boolean(node.op, args) if d is BOOL else _integer(node.op, d, args)
 
 
 def literal(node: Node) -> str:
@@ -117,19 +116,15 @@ def _bit_functions(d: DType, helpers: dict[str, str]) -> tuple[str, str]:
 
 
 def _boolean(op: str, args: list[str]) -> str:
-    names = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
     if op == "invert":
         return f"!{args[0]}"
-    if op == "abs":
-        return args[0]
-    sign = _INFIX.get(names.get(op, op))
-    if sign is None:
+    if op not in _INFIX:
         raise UnsupportedError(f"no C text for {op} on bool")
-    return f"{args[0]} {sign} {args[1]}"
+    return f"{args[0]} {_INFIX[op]} {args[1]}"
 
 
-def _integer(node: Node, d: DType, args: list[str], helpers: dict[str, str]) -> str:
-    op, c = node.op, C_TYPES[d.name]
+def _integer(op: str, d: DType, args: list[str]) -> str:
+    c = C_TYPES[d.name]
     # Unsigned arithmetic of at least 32 bits wraps; narrower types would be promoted to signed int first.
     u = f"uint{max(32, d.bits)}_t"
     match op:
@@ -140,64 +135,22 @@ def _integer(node: Node, d: DType, args: list[str], helpers: dict[str, str]) -> 
         case "neg":
             return f"({c})(0u - ({u}){args[0]})"
         case "abs":
-            return args[0] if d.kind == "uint" else f"{args[0]} < 0 ? ({c})(0u - ({u}){args[0]}) : {args[0]}"
+            return f"{args[0]} < 0 ? ({c})(0u - ({u}){args[0]}) : {args[0]}"
         case "invert":
             return f"({c})~{args[0]}"
         case "minimum" | "maximum":
             return f"{args[0]} {'<' if op == 'minimum' else '>'} {args[1]} ? {args[0]} : {args[1]}"
         case "and" | "or" | "xor":
             return f"({c})({args[0]} {_INFIX[op]} {args[1]})"
-        case "shl" | "shr":
-            return _shift(node, d, args)
-        case "floordiv" | "mod" | "fmod" | "quotient":
-            return f"{_division(op, d, helpers)}({args[0]}, {args[1]})"
+        case "shl":
+            return f"({c})(({u}){args[0]} << {args[1]})"
+        case "shr":
+            return f"({c})({args[0]} >> {args[1]})"
+        case "fmod" | "quotient":
+            return f"({c})({args[0]} {'%' if op == 'fmod' else '/'} {args[1]})"
     if op in _INFIX:
         return f"{args[0]} {_INFIX[op]} {args[1]}"
     raise UnsupportedError(f"no C text for {op} on {d}")
-
-
-def _shift(node: Node, d: DType, args: list[str]) -> str:
-    """A shift whose count is any number: too large a count gives 0, or the sign for a signed right shift."""
-    c, u = C_TYPES[d.name], f"uint{max(32, d.bits)}_t"
-    count = node.args[1]
-    inside = count.op == "const" and 0 <= int(const_array(count)) < d.bits
-    guard = f"({u}){args[1]} < {d.bits}u"
-    if node.op == "shl":
-        shifted = f"({c})(({u}){args[0]} << {args[1]})"
-        return shifted if inside else f"{guard} ? {shifted} : ({c})0"
-    shifted = f"({c})({args[0]} >> {args[1]})"
-    rest = f"({c})0" if d.kind == "uint" else f"({c})({args[0]} >> {d.bits - 1})"
-    return shifted if inside else f"{guard} ? {shifted} : {rest}"
-
-
-def _division(op: str, d: DType, helpers: dict[str, str]) -> str:
-    """Integer division: by zero gives 0, the most negative value by -1 gives itself (remainder 0)."""
-    name, c = f"fl_{op}_{d.name}", C_TYPES[d.name]
-    u = f"uint{max(32, d.bits)}_t"
-    body = [f"static inline {c} {name}({c} a, {c} b) {{", "    if (b == 0)", "        return 0;"]
-    if d.kind == "int":
-        overflow = f"({c})(0u - ({u})a)" if op in ("floordiv", "quotient") else "0"
-        body += ["    if (b == -1)", f"        return {overflow};"]
-        if op == "floordiv":
-            body += ["    const bool down = (a % b != 0) && ((a < 0) != (b < 0));", f"    return ({c})(a / b - down);"]
-        elif op == "mod":
-            body += [f"    const {c} r = ({c})(a % b);", f"    return r != 0 && (r < 0) != (b < 0) ? ({c})(r + b) : r;"]
-        else:
-            body += [f"    return ({c})(a {'/' if op == 'quotient' else '%'} b);"]
-    else:
-        body += [f"    return ({c})(a {'/' if op in ('floordiv', 'quotient') else '%'} b);"]
-    helpers[name] = "\n".join(body) + "\n}\n"
-    return name
-
-
-def _mixed_compare(node: Node, args: list[str], helpers: dict[str, str]) -> str:
-    """A signed against an unsigned integer, by value."""
-    op, sign = node.op, _INFIX[node.op]
-    left_signed = node.args[0].dtype.kind == "int"
-    signed, unsigned = (args[0], args[1]) if left_signed else (args[1], args[0])
-    order = f"(uint64_t){signed} {sign} {unsigned}" if left_signed else f"{unsigned} {sign} (uint64_t){signed}"
-    below = {"lt": left_signed, "le": left_signed, "gt": not left_signed, "ge": not left_signed}.get(op, op == "ne")
-    return f"{signed} < 0 ? {'true' if below else 'false'} : ({order})"
 
 
 def _convert(node: Node, arg: str, helpers: dict[str, str]) -> str:
@@ -211,32 +164,7 @@ def _convert(node: Node, arg: str, helpers: dict[str, str]) -> str:
         return f"({c}){arg}"
     if source.is_storage_float or target.is_storage_float:
         raise UnsupportedError(f"a cast from {source} to {target}: 16-bit floats are widened before code is written")
-    if target is BOOL:
-        return f"{arg} != 0"
-    if source.is_float and target.is_integer:
-        return f"({c}){_float_to_integer(source, target, helpers)}({arg})"
     return f"({c}){arg}"
-
-
-def _float_to_integer(source: DType, target: DType, helpers: dict[str, str]) -> str:
-    """Truncation; what does not fit gives the most negative value of the type it goes through (`numerics`)."""
-    through = 64 if target.name in ("u32", "i64", "u64") else 32
-    name = f"fl_{source.name}_to_{'u64' if target.name == 'u64' else f'i{through}'}"
-    s, wide = C_TYPES[source.name], f"int{through}_t"
-    f = _suffix(source)
-    limit = f"{(2.0 ** (through - 1)).hex()}{f}"
-    # 2**31 - 1 is no float32, so the bounds are -2**31 <= trunc(x) < 2**31.
-    result = "uint64_t" if target.name == "u64" else wide
-    body = f"static inline {result} {name}({s} x) {{\n    const {s} t = trunc{f}(x);\n"
-    if target.name == "u64":
-        body += f"    if (t >= {limit} && t < 2 * {limit})\n"
-        body += f"        return (uint64_t)(t - {limit}) + (UINT64_C(1) << 63);\n"
-        body += f"    return t >= -{limit} && t < {limit} ? (uint64_t)(int64_t)t : UINT64_C(1) << 63;\n}}\n"
-    else:
-        body += f"    const bool fits = t >= -{limit} && t < {limit};\n"
-        body += f"    return fits ? ({wide})(fits ? t : 0) : INT{through}_MIN;\n}}\n"
-    helpers[name] = body
-    return name
 
 
 def _lookup(node: Node, arg: str, helpers: dict[str, str]) -> str:

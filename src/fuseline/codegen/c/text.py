@@ -13,7 +13,7 @@ from ...ir.graph import Graph
 from ...ir.node import Node
 from ...ir.size import Dim, Shape, names_in
 from ...plan.launch import Plan, fused
-from ...plan.loopnest import Access, Loop, Statement, reduced_axes
+from ...plan.loopnest import Access, Loop, Statement
 from .primitives import C_TYPES, LIBM, expression, literal
 
 _RESERVED_WORDS = """
@@ -49,10 +49,10 @@ class CText:
 
 
 def emit_c(graph: Graph, name: str = "kernel", note: str = "") -> CText:
-    """C for a graph of primitives (and functions of the C library, which are called by name).
+    """C for a graph that `legalize` made (functions of the C library are called by name).
 
-    Arrays are contiguous and do not overlap. Raises `UnsupportedError` for reductions and for programs that need
-    several launches with storage between them.
+    Arrays are contiguous and do not overlap. Raises `UnsupportedError` for programs that need several launches with
+    storage between them.
     """
     return _Writer(fused(graph), name, note).text()
 
@@ -87,7 +87,7 @@ class _Writer:
         for launch in self.plan.launches:
             if launch.nodes:
                 for item in launch.nest.body:
-                    self.write(item, 1, None if launch.nest.shape is None else launch.nest.shape)
+                    self.write(item, 1)
             else:
                 self.copy(launch.writes[0])
         prototype = self.prototype()
@@ -131,23 +131,21 @@ class _Writer:
 
     # ── loops ──
 
-    def write(self, item: Loop | Statement, depth: int, shape: Shape | None) -> None:
+    def write(self, item: Loop | Statement, depth: int) -> None:
         """Loops are as deep as the rank of the arrays, so recursion here is bounded."""
         pad = "    " * depth
         if isinstance(item, Statement):
-            self.statement(item, pad, shape)
+            self.statement(item, pad)
             return
         index = "i" if item.extent is None else f"i{item.index}"
         extent = "n" if item.extent is None else self.dim(item.extent)
         self.lines.append(f"{pad}for (int64_t {index} = 0; {index} < {extent}; ++{index}) {{")
         for inner in item.body:
-            self.write(inner, depth + 1, shape)
+            self.write(inner, depth + 1)
         self.lines.append(f"{pad}}}")
 
-    def statement(self, statement: Statement, pad: str, shape: Shape | None) -> None:
+    def statement(self, statement: Statement, pad: str) -> None:
         node = statement.node
-        if reduced_axes(node) or node.op in ("sum", "mean", "max", "min", "any", "all"):
-            raise UnsupportedError(f"the C text has no reductions yet ({node.op}); use the NumPy text")
         args = [self.operand(a) for a in statement.reads]
         name = self.fresh(self.graph.label(node))
         self.locals[node] = name

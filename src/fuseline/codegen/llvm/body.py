@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...errors import UnsupportedError
 from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
 from ...ir.node import Node
-from ...ops import OPERATIONS
 from ..legalize import legalize
 from . import instructions, lockstep, rare
 from .target import LlvmTarget
@@ -47,9 +45,6 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
 
     Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage.
     """
-    for node in graph.nodes:
-        if OPERATIONS[node.op].index_rule == "reduction":
-            raise UnsupportedError(f"reductions are not compiled yet ({node.op}); the NumPy text runs them")
     legal = legalize(graph, native_half=target.has_half_conversion)
     order = rare.schedule(legal)
     in_steps = lockstep.is_chain(legal, order)
