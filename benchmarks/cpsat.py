@@ -6,7 +6,6 @@ Part of ``benchmarks/planner.py``; docs/decisions/0015 says why the planner itse
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 
 from fuseline.plan.arena.bounds import live_bound
@@ -20,11 +19,6 @@ class ConstraintAnswer:
 
     placement: Placement | None
     lower_bound_bytes: int
-
-
-def is_installed() -> bool:
-    """Whether ortools can be imported."""
-    return importlib.util.find_spec("ortools") is not None
 
 
 def covers(instance: Instance) -> bool:

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from peers import thread_environment
+from peers import is_installed, thread_environment
 from rows import in_turn, versions
 
 import fuseline
+from fuseline.ops import OPERATIONS
 from fuseline.runtime import host
 
 Array = NDArray[Any]
@@ -67,11 +68,10 @@ def drawn(where: str, dtype: str, rng: np.random.Generator) -> Array:
 # ── peers ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Call = Callable[[], Any]
-_NUMPY_NAMES = {"atan2": "arctan2", "pow": "power"}
 
 
 def _numpy(name: str, operands: Sequence[Array]) -> Call | None:
-    function = getattr(np, _NUMPY_NAMES.get(name, _arc(name)), None)
+    function = getattr(np, OPERATIONS[name].numpy_name or name, None)
     out = np.zeros_like(operands[0])
     return None if function is None else lambda: function(*operands, out=out)
 
@@ -106,7 +106,7 @@ def _jax(name: str, operands: Sequence[Array]) -> Call | None:
         "gelu": lambda x: jax.nn.gelu(x, approximate=False),
         "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
     }
-    function = own.get(name) or getattr(jax.numpy, _NUMPY_NAMES.get(name, _arc(name)), None)
+    function = own.get(name) or getattr(jax.numpy, OPERATIONS[name].numpy_name or name, None)
     if function is None:
         return None
     compiled, given = jax.jit(function), [jax.numpy.asarray(a) for a in operands]
@@ -115,7 +115,7 @@ def _jax(name: str, operands: Sequence[Array]) -> Call | None:
 
 def _numba(name: str, operands: Sequence[Array]) -> Call | None:
     numba = importlib.import_module("numba")
-    function = getattr(math, name, None) or getattr(np, _NUMPY_NAMES.get(name, _arc(name)), None)
+    function = getattr(math, name, None) or getattr(np, OPERATIONS[name].numpy_name or name, None)
     if function is None:
         return None
     arguments = ", ".join("xy"[: len(operands)])
@@ -128,10 +128,6 @@ def _numba(name: str, operands: Sequence[Array]) -> Call | None:
         return None
     out = np.zeros_like(operands[0])
     return lambda: compiled(*operands, out=out)
-
-
-def _arc(name: str) -> str:
-    return f"arc{name[1:]}" if name in ("asin", "acos", "atan", "asinh", "acosh", "atanh") else name
 
 
 def _fuseline(name: str, operands: Sequence[Array]) -> Call:
@@ -225,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--dtypes", nargs="+", choices=["float32", "float64"], default=["float32", "float64"])
-    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=[p for p in PEERS if _is_installed(p)])
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=[p for p in PEERS if is_installed(p)])
     parser.add_argument("--repetitions", type=int, default=15)
     parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
     options = parser.parse_args()
@@ -241,10 +237,6 @@ def main() -> None:
         print(text)
     else:
         PAGE.write_text(text, encoding="utf-8")
-
-
-def _is_installed(peer: str) -> bool:
-    return importlib.util.find_spec(peer) is not None
 
 
 if __name__ == "__main__":

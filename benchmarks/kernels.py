@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib.util
 import json
 import os
 import subprocess
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import tables
-from peers import PEERS, thread_environment
+from peers import PEERS, is_installed, thread_environment
 from rows import versions
 
 from fuseline.runtime import host, threads
@@ -56,7 +55,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", nargs="+", choices=list(PROGRAMS), default=list(PROGRAMS))
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of elements")
-    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=[p for p in PEERS if _is_installed(p)])
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=[p for p in PEERS if is_installed(p)])
     parser.add_argument("--threads", nargs="+", type=int, help="default: 1 and all")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--row-seconds", type=float, default=1.2, help="fewer repetitions (never under 3) after this")
@@ -74,10 +73,6 @@ def _options() -> argparse.Namespace:
     if options.quick:
         options.repetitions, options.row_seconds = 3, 0.3
     return options
-
-
-def _is_installed(peer: str) -> bool:
-    return importlib.util.find_spec(peer) is not None
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Libraries are imported when their peer is made, so that a process holds the one 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -309,6 +310,11 @@ PEERS: dict[str, Peer] = {
     "blosc2": blosc2,
 }
 """One process measures one of these."""
+
+
+def is_installed(package: str) -> bool:
+    """Whether a peer's package can be imported; it is not imported."""
+    return importlib.util.find_spec(package) is not None
 
 
 def thread_environment(threads: int) -> dict[str, str]:

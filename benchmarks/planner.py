@@ -21,6 +21,7 @@ from pathlib import Path
 
 import cpsat
 import planner_small as small
+from peers import is_installed
 
 from fuseline.plan.arena import engine, generate, large, portfolio
 from fuseline.plan.arena.checker import check
@@ -117,7 +118,7 @@ def table(instances: list[Instance], limit_s: float, cpsat_s: float, cpsat_buffe
         (proven if ours.proof else others).append(ours.seconds)
         found = [None if large else run_peer(instance, name) for name in PEERS]
         small_enough = cpsat_s > 0 and len(instance.buffers) <= cpsat_buffers
-        solvable = small_enough and cpsat.is_installed() and cpsat.covers(instance)
+        solvable = small_enough and is_installed("ortools") and cpsat.covers(instance)
         found.append(run_cpsat(instance, cpsat_s) if solvable else None)
         row = [instance.name.split(".")[0], f"{len(instance.buffers):,}", f"{bound:,}", f"{ours.peak_bytes:,}"]
         lines.append("| " + " | ".join([*row, cell(ours, bound), *(cell(f, bound) for f in found)]) + " |")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import json
 import sys
 import time
@@ -25,6 +26,8 @@ from typing import Any
 import numpy as np
 from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, Array, all_float32, samples
 from accuracy_judge import Verdict, judge
+
+from fuseline.ops import OPERATIONS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS, PAGE = DOCS / "accuracy.json", DOCS / "accuracy.md"
@@ -43,9 +46,7 @@ def _fuseline(name: str, dtype: str) -> Callable[..., Array] | None:
 
 
 def _numpy(name: str, dtype: str) -> Callable[..., Array] | None:
-    renamed = {"atan2": "arctan2", "pow": "power"}
-    arc = f"arc{name[1:]}" if name.startswith("a") and name != "abs" else name
-    return getattr(np, renamed.get(name, arc), None)
+    return getattr(np, OPERATIONS[name].numpy_name or name, None)
 
 
 def _torch(name: str, dtype: str) -> Callable[..., Array] | None:
@@ -67,10 +68,9 @@ def _jax(name: str, dtype: str) -> Callable[..., Array] | None:
     own = {
         "erf": jax.scipy.special.erf, "erfc": jax.scipy.special.erfc, "sigmoid": jax.nn.sigmoid, "silu": jax.nn.silu,
         "softplus": jax.nn.softplus, "rsqrt": jax.lax.rsqrt, "gelu": lambda x: jax.nn.gelu(x, approximate=False),
-        "gelu_tanh": jax.nn.gelu, "atan2": jax.numpy.arctan2,
+        "gelu_tanh": jax.nn.gelu,
     }  # fmt: skip
-    arc = f"arc{name[1:]}" if name.startswith("a") else name
-    function = own.get(name) or getattr(jax.numpy, arc, None)
+    function = own.get(name) or getattr(jax.numpy, OPERATIONS[name].numpy_name or name, None)
     if function is None:
         return None
     compiled = jax.jit(function)
@@ -83,6 +83,7 @@ IMPLEMENTATIONS: dict[str, Callable[[str, str], Callable[..., Array] | None]] = 
     "torch": _torch,
     "jax": _jax,
 }
+PEERS = IMPLEMENTATIONS.keys() - {"fuseline"}
 
 
 def implementation(which: str, name: str, dtype: str) -> Callable[..., Array] | None:
@@ -115,10 +116,10 @@ def load() -> dict[str, Any]:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def record(key: str, verdict: Verdict) -> None:
-    """Keep a verdict and rewrite the page."""
+def record(key: str, verdict: Verdict, version: str | None) -> None:
+    """Keep a verdict, of another package with its version, and rewrite the page."""
     results = load()
-    results[key] = asdict(verdict)
+    results[key] = asdict(verdict) | ({"version": version} if version else {})
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(page(results))
 
@@ -144,8 +145,9 @@ largest error. For float64 the wider format has 128 bits: most values come from 
 values, which are compared with the 128-bit functions as the samples go by and are within 2⁻¹² ulp of them; close to a
 rounding boundary or to the largest error so far the 128-bit function itself is asked. "All" means every one of the 2³²
 float32 values; other counts are samples (bit patterns, moderate numbers, numbers of many scales, and directed hard
-cases). A special value is wrong where NaN, an infinity or the sign of zero differs from C99's Annex F. NumPy's and
-other packages' figures depend on their version and on this machine's instruction set.
+cases). A special value is wrong where NaN, an infinity or the sign of zero differs from C99's Annex F. Other
+packages' figures depend on the processor's instructions and are of the version beside the name; those without one are
+of earlier runs on x86-64, before versions were recorded.
 
 One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is close to 1. The result is what
 cancellation leaves of its operands, and an error far below an ulp of theirs shows: a few ulps where up to three bits
@@ -166,7 +168,8 @@ def _row(name: str, dtype: str, which: str, results: dict[str, Any]) -> str:
     largest = f"{v['largest_ulp']:.3f}" if v["largest_ulp"] < 1e4 else f"{v['largest_ulp']:.1e}"
     shown = f"**{largest}**" if which == "fuseline" else largest
     share = f"{100 * v['correctly_rounded']:.2f} %"
-    return f"| {name} | {which} | {shown} | {at} | {v['mean_ulp']:.4f} | {share} | {v['special_failures']} | {inputs} |"
+    by = f"{which} {v['version']}" if "version" in v else which
+    return f"| {name} | {by} | {shown} | {at} | {v['mean_ulp']:.3g} | {share} | {v['special_failures']} | {inputs} |"
 
 
 # ── command line ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
                 key = f"{name} {dtype} {which}"
                 show(key, verdict, time.perf_counter() - started)
                 if options.record:
-                    record(key, verdict)
+                    record(key, verdict, importlib.metadata.version(which) if which in PEERS else None)
                 over = options.limit is not None and verdict.largest_ulp > options.limit
                 passed &= not over and verdict.special_failures == 0
     return 0 if passed else 1

@@ -27,7 +27,12 @@ _TYPES = {
     "reduce_bool": "bool",
     "tuple": "of each result, its own",
 }
-_ROUNDING = {"exact": "exact", "rounded": "correctly rounded", "measured": "[measured](accuracy.md)"}
+_ROUNDING = {
+    "exact": "exact",
+    "rounded": "correctly rounded",
+    "measured": "[measured](accuracy.md)",
+    "tree": "[a tree of rounded sums](decisions/0012-sums-add-neighbours.md)",
+}
 
 
 def page() -> str:

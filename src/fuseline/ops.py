@@ -41,8 +41,9 @@ TypeRule = Literal[
     "reduce_bool",  # result bool
     "tuple",  # a tuple among the operands or as the result: `ir.infer.result_type`
 ]
-Exactness = Literal["exact", "rounded", "measured"]
-"""exact: no rounding at all; rounded: correctly rounded; measured: the bound is in docs/accuracy.md."""
+Exactness = Literal["exact", "rounded", "measured", "tree"]
+"""exact: no rounding at all; rounded: correctly rounded; measured: the bound is in docs/accuracy.md; tree: correctly
+rounded sums of neighbours, then of those (docs/decisions/0012)."""
 
 IndexRule = Literal["source", "elementwise", "reduction", "tuple"]
 
@@ -70,6 +71,14 @@ class Operation:
     """Textbook count: one per instruction and element of the result (of the operand, for a reduction)."""
     parts: tuple[str, ...] = ()
     """For several results: the operation that each of them is by itself."""
+
+    @property
+    def numpy_name(self) -> str | None:
+        """What NumPy calls its own function for this operation; None where it has none."""
+        if self.name == "round":
+            return "rint"  # the ufunc, where `numpy.round` is none
+        found = next((getattr(np, s) for s in self.spellings if hasattr(np, s)), None)
+        return None if found is None else str(found.__name__)
 
 
 def _row(name: str, arity: int, rule: TypeRule, meaning: Callable[..., Any] | None, doc: str, **more: Any) -> Operation:
@@ -306,8 +315,8 @@ def _functions() -> list[Operation]:
 def _reductions() -> list[Operation]:
     kind: dict[str, Any] = {"index_rule": "reduction"}
     return [
-        _row("sum", 1, "reduce_sum", None, "sum over axes", spellings=("sum",), exactness="measured", **kind),
-        _row("mean", 1, "reduce_float", None, "mean over axes", spellings=("mean",), exactness="measured", **kind),
+        _row("sum", 1, "reduce_sum", None, "sum over axes", spellings=("sum",), exactness="tree", **kind),
+        _row("mean", 1, "reduce_float", None, "mean over axes", spellings=("mean",), exactness="tree", **kind),
         _row("max", 1, "reduce_same", nm.maximum, "largest over axes, NaN wins", spellings=("max", "amax"), **kind),
         _row("min", 1, "reduce_same", nm.minimum, "smallest over axes, NaN wins", spellings=("min", "amin"), **kind),
         _row("any", 1, "reduce_bool", np.logical_or, "any nonzero over axes", spellings=("any",), **kind),

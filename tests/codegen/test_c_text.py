@@ -175,6 +175,17 @@ def test_names_of_c_and_of_other_scripts_are_no_trouble():
 
 
 @needs_compiler
+def test_a_bool_compared_with_a_number_compiles_without_a_warning(tmp_path):
+    sides = [f"bool(1) {sign} b" for sign in ("<", "<=", ">", ">=", "==", "!=")]
+    calls = [*sides, *(s.replace("bool(1)", "b", 1).removesuffix("b") + "bool(0)" for s in sides)]
+    g = optimize(graph("b: bool[2]; " + "; ".join(f"y{i} = {call}" for i, call in enumerate(calls))))
+    text = emit_program(g)
+    arrays = {"b": np.array([False, True])}
+    given = run(build([text], tmp_path, STRICT), text, g, arrays)
+    assert all(same_bits(given[name], wanted) for name, wanted in interpret(g, arrays).items())
+
+
+@needs_compiler
 def test_awkward_names_compile(tmp_path):
     g = graph("é = x*2; int = é + 1; main = int*double; fl_x = main - y0; n = fl_x", shape=(2,))
     build([emit_program(g, "static")], tmp_path, STRICT)

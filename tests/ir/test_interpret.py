@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 from arrays import Array, first_difference, same_bits
 from fuseline.errors import ShapeError, TypeRuleError
@@ -81,8 +81,7 @@ def test_an_element_depends_on_its_own_operands_alone(made: RandomProgram) -> No
     from fuseline.ir.program import specialise
 
     program = made.program
-    if any(d.shape for d in program.inputs):
-        return
+    assume(not any(d.shape for d in program.inputs))
     several = interpret(specialise(program, types), arrays)
     for name, whole in several.items():
         for element in np.ravel(whole):

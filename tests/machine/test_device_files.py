@@ -35,12 +35,6 @@ bandwidth_per_direction = "25 GB/s"
 """
 
 
-@pytest.fixture(autouse=True)
-def _no_user_files(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("FUSELINE_CACHE_DIR", str(tmp_path / "cache"))
-
-
 def test_a_user_file_adds_a_machine_like_any_other(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)

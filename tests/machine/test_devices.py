@@ -9,12 +9,6 @@ from fuseline.machine.dtypes import BITS, bytes_per_element, canonical_dtype, ra
 from fuseline.units import SourceKind
 
 
-@pytest.fixture(autouse=True)
-def _no_user_files(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("FUSELINE_CACHE_DIR", str(tmp_path / "cache"))
-
-
 def test_the_default_machine_has_the_textbook_ridge_points():
     h100 = device("h100-sxm")
     bandwidth = h100.memory("hbm").bandwidth.value

@@ -233,10 +233,12 @@ def answer(process: subprocess.Popen[str]) -> str:
 def test_eight_processes_filling_one_empty_cache_some_killed_all_others_right(tmp_path: Path) -> None:
     order = random.Random(5)
     processes = [start(tmp_path, 1, 2) for _ in range(8)]
-    time.sleep(0.6)
+    stored = ObjectCache(tmp_path / "objects")
+    while not stored.size_bytes() and processes[0].poll() is None:  # until the first has begun to write
+        time.sleep(0.001)
     victims = order.sample(range(8), 3)
     for i in victims:
-        time.sleep(order.uniform(0, 0.2))
+        time.sleep(order.uniform(0, 0.02))
         processes[i].send_signal(signal.SIGKILL)
     for i, process in enumerate(processes):
         if i in victims:
@@ -244,7 +246,6 @@ def test_eight_processes_filling_one_empty_cache_some_killed_all_others_right(tm
         else:
             assert answer(process) == "right"
     assert answer(start(tmp_path, 1, 2)) == "right"
-    stored = ObjectCache(tmp_path / "objects")
     assert stored.size_bytes() > 0
 
 

@@ -20,6 +20,7 @@ from arrays import same_bits
 from fuseline.api.kernel import compile, fuse
 from fuseline.errors import ShapeError, TypeRuleError
 from fuseline.runtime import host, jit
+from process_facts import mappings, resident_kib
 
 SIZES = (1, 1000, 100_000)
 
@@ -238,17 +239,6 @@ def test_the_documentation_of_a_fused_function_survives_pickling() -> None:
 
 
 # ── bad days ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def resident_kib() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise AssertionError("no resident size")
-
-
-def mappings() -> int:
-    return len(Path("/proc/self/maps").read_text().splitlines())
 
 
 def test_many_kernels_in_one_process_leave_nothing_behind() -> None:

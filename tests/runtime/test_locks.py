@@ -12,30 +12,27 @@ import pytest
 from fuseline.runtime.locks import Lock
 
 INTERRUPTED = """
-import random, signal, threading, time
+import random, signal, threading
 from fuseline.runtime.locks import Lock
 
 def interrupt(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, interrupt)
-lock, interrupts, end = Lock(), 0, time.monotonic() + 1.5
-while time.monotonic() < end:
+lock = Lock()
+for interrupts in range(500):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-6, 6e-5))
-        for _ in range(200):
+        while True:
             with lock:
                 pass
-        time.sleep(0.001)
     except KeyboardInterrupt:
-        interrupts += 1
-    signal.setitimer(signal.ITIMER_REAL, 0)
+        pass
     free = []
     other = threading.Thread(target=lambda: free.append(lock.acquire(blocking=False)) or lock.release())
     other.start()
     other.join()
     assert free == [True], f"held after {interrupts} interrupts"
-assert interrupts > 20
 """
 
 

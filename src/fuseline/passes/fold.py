@@ -11,20 +11,13 @@ import numpy as np
 
 from ..ir.interpret import evaluate_node
 from ..ir.node import Node, const, const_array
-from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from .rewrite import Rule
 
 
 def fold(node: Node) -> Node | None:
     """The oracle's own evaluation of an operation with one possible value keeps every bit."""
-    for a in node.args:
-        if a.op != "const":
-            return None
-    row = OPERATIONS[node.op]
-    if row.exactness == "measured" or row.index_rule != "elementwise" or not isinstance(node.type, TensorType):
-        return None
-    if not node.args:
+    if any(a.op != "const" for a in node.args):
         return None
     if node.dtype.is_storage_float or any(a.dtype.is_storage_float for a in node.args):
         return None

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import UnsupportedError
 from ..machine.device import Device
 from ..machine.files import parse_device_text
 from ..machine.host import load_host, save_host
@@ -183,13 +182,8 @@ def _kernels() -> dict[str, Callable[..., int]]:
     names = [*_STREAMS, "copy_past", "triad_past", "fma_f32", "fma_f64"]
     image = LoadedImage(compile_text(kernel_text(target.vector_bytes // 4, target.has_fma), target))
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
-    found: dict[str, Callable[..., int]] = {name: prototype(image.exports[name]) for name in names}
-    _loaded.append(image)
-    return found
-
-
-_loaded: list[LoadedImage] = []
-"""Images stay mapped as long as the process, since their kernels do."""
+    image.keep()  # the kernels stay as long as the process
+    return {name: prototype(image.exports[name]) for name in names}
 
 
 def kernel_text(lanes: int, has_fma: bool) -> str:
@@ -389,6 +383,3 @@ def _together(calls: Sequence[Callable[[int], None]], repetitions: int) -> float
     with ThreadPoolExecutor(len(calls)) as pool:
         spans = list(pool.map(work, calls))
     return max(end for _, end in spans) - min(start for start, _ in spans)
-
-
-__all__ = ["QUICK", "STEADY", "UnsupportedError", "bandwidth", "call_cost_s", "fma_rate", "levels", "probe"]

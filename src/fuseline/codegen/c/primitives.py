@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...errors import UnsupportedError
 from ...ir.dtype import BOOL, F32, DType
-from ...ir.node import Node, const_array
+from ...ir.node import Node, const_array, const_bits
 from ...ops import OPERATIONS
 
 C_TYPES = {
@@ -116,8 +116,13 @@ def _bit_functions(d: DType, helpers: dict[str, str]) -> tuple[str, str]:
 
 
 def _boolean(op: str, args: list[str]) -> str:
-    if op == "invert":
-        return f"!{args[0]}"
+    match op:  # compilers warn of an order between bools where one is a number: it is always or never so
+        case "invert":
+            return f"!{args[0]}"
+        case "lt" | "le":
+            return f"!{args[0]} {'&' if op == 'lt' else '|'} {args[1]}"
+        case "gt" | "ge":
+            return f"{args[0]} {'&' if op == 'gt' else '|'} !{args[1]}"
     if op not in _INFIX:
         raise UnsupportedError(f"no C text for {op} on bool")
     return f"{args[0]} {_INFIX[op]} {args[1]}"
@@ -168,8 +173,6 @@ def _convert(node: Node, arg: str, helpers: dict[str, str]) -> str:
 
 
 def _lookup(node: Node, arg: str, helpers: dict[str, str]) -> str:
-    from ...ir.node import const_bits
-
     table: tuple[int, ...] = node.attr("table")
     d = node.dtype
     numbers = ", ".join(literal(const_bits(bits, d)) for bits in table)

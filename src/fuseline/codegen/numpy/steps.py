@@ -25,16 +25,7 @@ from ...passes.rewrite import rewrite
 from ..composites import RULES
 from . import functions
 
-_DIFFERENT_NAMES = {
-    "sub": "subtract", "mul": "multiply", "div": "divide", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "power", "neg": "negative", "abs": "absolute", "lt": "less", "le": "less_equal", "eq": "equal",
-    "ne": "not_equal", "gt": "greater", "ge": "greater_equal", "and": "bitwise_and", "or": "bitwise_or",
-    "xor": "bitwise_xor", "shl": "left_shift", "shr": "right_shift", "asin": "arcsin", "acos": "arccos",
-    "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2", "round": "rint",
-}  # fmt: skip
 _OWN = {"where": "select", "erf": "erf", "erfc": "erfc"}
-_REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "min": "min", "any": "any", "all": "all"}
-
 
 _MEMORY = ("arena", "stride", "stride_of", "allocate", "part", "cast")
 RESERVED = frozenset({"np", "math", "bfloat16", "shape", *_MEMORY, *_OWN.values(), *keyword.kwlist})
@@ -151,9 +142,9 @@ def _astype(x: Any, dtype: Any) -> Any:
 
 def _numpy_functions() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {"astype": _astype, "np.array": np.array, "cast": functions.cast}
-    for op in OPERATIONS:
-        name = _DIFFERENT_NAMES.get(op, op)
-        if op not in _OWN and hasattr(np, name):
+    for row in OPERATIONS.values():
+        name = row.numpy_name
+        if row.name not in _OWN and name is not None:
             table[f"np.{name}"] = getattr(np, name)
     table.update({name: getattr(functions, name) for name in _OWN.values()})
     return table
@@ -315,10 +306,10 @@ def _call(node: Node) -> _Call:
         writes = Writes.REDUCING if wanted[0].computed is node.dtype.computed else Writes.NEVER
         if not node.dtype.is_float and node.op in ("sum", "mean"):
             writes = Writes.NEVER
-        return _Call(f"np.{_REDUCTIONS[node.op]}", wanted, writes, options)
+        return _Call(f"np.{row.numpy_name}", wanted, writes, options)
     if row.type_rule == "whole" and not node.dtype.is_float:
         return _Call("np.array", wanted, Writes.NEVER)
-    function = _OWN.get(node.op) or f"np.{_DIFFERENT_NAMES.get(node.op, node.op)}"
+    function = _OWN.get(node.op) or f"np.{row.numpy_name}"
     if function not in _FUNCTIONS:
         raise UnsupportedError(f"the NumPy text has no {node.op}: it is written from programs before expansion")
     return _Call(function, wanted, Writes.ELEMENTWISE if _writes_elementwise(node) else Writes.NEVER)
