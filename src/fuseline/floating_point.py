@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .c_library import c_library_with
+
 _ROOM_BYTES = 64
 """More than any platform's `fenv_t`: 32 bytes on x86-64, 8 on AArch64."""
 
@@ -36,9 +38,7 @@ def default_environment() -> Iterator[None]:
 @functools.cache
 def _functions() -> tuple[Any, Any, ctypes.c_void_p]:
     """C99's fegetenv and fesetenv, and what <fenv.h> calls FE_DFL_ENV. They do not give up the interpreter's lock."""
-    library = ctypes.PyDLL(None)
-    if not hasattr(library, "fegetenv"):  # an interpreter that is linked without the mathematical library
-        library = ctypes.PyDLL("libm.so.6")
+    library = c_library_with("fegetenv", ctypes.PyDLL)
     get, put = library.fegetenv, library.fesetenv
     get.argtypes = put.argtypes = [ctypes.c_void_p]
     if sys.platform == "darwin":

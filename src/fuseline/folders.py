@@ -17,6 +17,11 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("fuseline", appauthor=False))
 
 
+def caching_allowed() -> bool:
+    """Whether compiled code may be kept for later processes: not where ``FUSELINE_CACHE`` says off."""
+    return os.environ.get("FUSELINE_CACHE", "").strip().lower() not in ("off", "0", "no", "false")
+
+
 def is_private(facts: os.stat_result) -> bool:
     """Whether the file or folder with these facts belongs to this user and nobody else may write to it."""
     mine = not hasattr(os, "geteuid") or facts.st_uid == os.geteuid()

@@ -7,7 +7,6 @@ Where NumPy's own result depends on the machine or on argument order, the defini
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import math
 from collections.abc import Callable
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .c_library import c_library_with
 
 Array = NDArray[Any]
 
@@ -92,10 +93,10 @@ def _fma_float64(a: Array, b: Array, c: Array) -> Array:
 @functools.cache
 def _scalar_fma() -> Callable[..., Array]:
     """fma an element at a time: the C library's where it is within reach and exact, else exact rationals."""
-    try:
-        library_fma = ctypes.CDLL(ctypes.util.find_library("m")).fma
-    except (AttributeError, OSError, TypeError):
+    library = c_library_with("fma")
+    if library is None:
         return np.frompyfunc(_fma_rational, 3, 1)
+    library_fma = library.fma
     library_fma.restype = ctypes.c_double
     library_fma.argtypes = (ctypes.c_double,) * 3
     exact = all(library_fma(*v) == _fma_rational(*v) for v in _FMA_PROBES)

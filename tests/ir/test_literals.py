@@ -280,8 +280,8 @@ def test_special_operands_are_the_tables() -> None:
     assert evaluate_literals("pow", [-2.0, 3.0]) == -8.0
 
 
-@pytest.mark.parametrize("x", [1e308, -1e308, 1e17])
-def test_a_huge_argument_has_the_float64_value_within_an_ulp_or_two(x: float) -> None:
+@pytest.mark.parametrize("x", [1e308, -1e308, 1e17, -1e23])
+def test_a_huge_argument_has_the_value_that_float64_functions_give(x: float) -> None:
     for op in MEASURED:
         meaning = OPERATIONS[op].meaning
         assert meaning is not None

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,26 +46,6 @@ def test_the_environment_decides_before_the_machine() -> None:
     for nonsense in ("0", "", "²", "9" * 5000, "-3", "1.5", "many"):
         found = count_in_a_process(FUSELINE_NUM_THREADS=nonsense, OMP_NUM_THREADS=nonsense)
         assert 1 <= found <= threads.affinity()
-
-
-def test_affinity_and_quota_bound_the_count(tmp_path: Path) -> None:
-    assert threads.affinity() >= 1
-    membership = tmp_path / "cgroup"
-    membership.write_text("0::/user.slice/job\n5:cpu,cpuacct:/batch\n")
-    assert threads.quota(tmp_path, membership) is None
-    job = tmp_path / "user.slice" / "job"
-    job.mkdir(parents=True)
-    (job / "cpu.max").write_text("max 100000\n")
-    assert threads.quota(tmp_path, membership) is None
-    (job.parent / "cpu.max").write_text("250000 100000\n")
-    assert threads.quota(tmp_path, membership) == 3
-    old = tmp_path / "cpu" / "batch"
-    old.mkdir(parents=True)
-    (old / "cpu.cfs_quota_us").write_text("-1\n")
-    (old / "cpu.cfs_period_us").write_text("100000\n")
-    assert threads.quota(tmp_path, membership) == 3
-    (old / "cpu.cfs_quota_us").write_text("50000\n")
-    assert threads.quota(tmp_path, membership) == 1
 
 
 def test_a_limit_holds_inside_its_block_and_its_thread_only() -> None:

@@ -106,11 +106,11 @@ def _processor(language: str) -> Check:
 
 
 def _threads(language: str) -> Check:
-    from fuseline.runtime import threads
+    from fuseline.runtime import control_groups, threads
 
     counts = {"threads": threads.available(), "open": threads.affinity(), "count": os.cpu_count() or 1}
     found = text("doctor.found.threads", language, **counts)
-    quota = threads.quota()
+    quota = control_groups.processors()
     if quota is not None:
         found += text("doctor.found.quota", language, quota=quota)
     for name in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS"):

@@ -71,5 +71,5 @@ def _logaddexp_of_c(node: Node) -> Node | None:
 
 
 _UNARY = ("sigmoid", "silu", "softplus", "gelu", "gelu_tanh", "rsqrt", "relu")
-RULES: dict[str, list[Rule]] = {op: [_expanded] for op in _UNARY} | {"clip": [_multi], "fma": [_multi]}
+RULES: dict[str, list[Rule]] = {**{op: [_expanded] for op in _UNARY}, "clip": [_multi], "fma": [_multi]}
 C_RULES: dict[str, list[Rule]] = {**RULES, "softplus": [_logaddexp_of_c], "logaddexp": [_logaddexp_of_c]}

@@ -142,6 +142,8 @@ def _asinh(x: Decimal) -> Decimal:
 
 
 def _acosh(x: Decimal) -> Decimal:
+    if x < 1:
+        raise InvalidOperation
     above = x - 1
     return _log1p(above + (2 * above + above * above).sqrt())
 
@@ -218,7 +220,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Decimal]] = MappingProxyType(
         "erf": _erf,
         "erfc": _erfc,
         "sigmoid": _sigmoid,
-        "softplus": lambda x: _log1p(_exp(x)),
+        "softplus": lambda x: _logaddexp(x, Decimal(0)),
         "silu": lambda x: x * _sigmoid(x),
         "gelu": lambda x: x / 2 * _erfc(-x / Decimal(2).sqrt()),
         "gelu_tanh": _gelu_tanh,

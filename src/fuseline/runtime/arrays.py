@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 _NEW_FROM_DESCR, _SET_BASE_OBJECT = 94, 282
-"""Positions in NumPy's table of array functions, part of its stable binary interface."""
+"""Positions in NumPy's table of array functions."""
 FIRST_USER_TYPE = 256
 """NPY_USERDEF: types from this number on are other libraries', such as ml_dtypes' bfloat16."""
 
@@ -73,20 +73,22 @@ def scalars_are_known() -> bool:
 
 
 @functools.cache
-def _table() -> ctypes.Array[ctypes.c_void_p]:
+def numpy_function(table: Literal["_ARRAY_API", "_UFUNC_API"], position: int) -> int:
+    """Address of the function at ``position`` of one of NumPy's tables; positions are its stable binary interface."""
     from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    return (ctypes.c_void_p * (_SET_BASE_OBJECT + 1)).from_address(get(_multiarray_umath._ARRAY_API, None))
+    start = get(getattr(_multiarray_umath, table), None)
+    return ctypes.c_void_p.from_address(start + position * ctypes.sizeof(ctypes.c_void_p)).value or 0
 
 
 def new_from_descr() -> int:
     """Address of PyArray_NewFromDescr."""
-    return _table()[_NEW_FROM_DESCR] or 0
+    return numpy_function("_ARRAY_API", _NEW_FROM_DESCR)
 
 
 def set_base_object() -> int:
     """Address of PyArray_SetBaseObject."""
-    return _table()[_SET_BASE_OBJECT] or 0
+    return numpy_function("_ARRAY_API", _SET_BASE_OBJECT)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..folders import cache_folder, is_private
+from ..folders import cache_folder, caching_allowed, is_private
 from .environment import stated_count
 
 _SUFFIX = ".flc"
@@ -27,7 +27,6 @@ _STALE_TEMPORARY_S = 3600.0
 _TOUCH_AFTER_S = 3600.0
 _WRITES_BETWEEN_SWEEPS = 64
 _DIGEST_BYTES = 32
-_OFF = {"0", "off", "no", "false"}
 _HOW_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """Nothing that could make the reader wait, as a pipe does, before it is seen to be no file."""
 
@@ -247,9 +246,7 @@ def _state(path: Path) -> str:
 
 def default_directory() -> Path | None:
     """``objects`` in the folder for caches; None where ``FUSELINE_CACHE`` says off."""
-    if os.environ.get("FUSELINE_CACHE", "").strip().lower() in _OFF:
-        return None
-    return cache_folder() / "objects"
+    return cache_folder() / "objects" if caching_allowed() else None
 
 
 def default_limit_bytes() -> int:

@@ -13,11 +13,10 @@ import os
 import platform
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ..codegen.llvm.target import LlvmTarget, target
 from ..errors import UnsupportedError
-from . import cpuid
+from . import control_groups, cpuid, system_files
 
 _DEFAULT_LAST_LEVEL_CACHE_BYTES = 32 << 20
 # psABI levels (x86-64 System V ABI, table 3.1) in the spellings of Linux's /proc/cpuinfo.
@@ -43,7 +42,7 @@ def processor() -> Processor:
             " ".join(_sysctl_text(n) for n in ("machdep.cpu.features", "machdep.cpu.leaf7_features")).lower().split()
         )
         return Processor(_sysctl_text("machdep.cpu.brand_string"), frozenset(_MACOS_SPELLINGS.get(f, f) for f in flags))
-    fields = _first_processor(_read("/proc/cpuinfo", 16384))
+    fields = _first_processor(system_files.read("/proc/cpuinfo"))
     model = fields.get("model name") or " ".join(
         fields.get(k, "") for k in ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
     )
@@ -61,15 +60,6 @@ def _first_processor(text: str) -> dict[str, str]:
             break
         fields[name.strip()] = value.strip()
     return fields
-
-
-def _read(path: str, limit_bytes: int = 4096) -> str:
-    """The beginning of a small system file; empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(limit_bytes)
-    except OSError:
-        return ""
 
 
 def _sysctl(name: str) -> bytes:
@@ -137,22 +127,11 @@ def last_level_cache_bytes() -> int:
             for n in ("hw.l2cachesize", "hw.l3cachesize", "hw.perflevel0.l2cachesize")
         ]
     else:
-        sizes = [_size(_read(str(p / "size"))) for p in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")]
+        sizes = list(system_files.data_caches().values())
     return max(sizes, default=0) or _DEFAULT_LAST_LEVEL_CACHE_BYTES
 
 
-def _size(text: str) -> int:
-    text = text.strip()
-    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
-    digits = text.rstrip("KMG")
-    return int(digits) * unit if digits.isdigit() else 0
-
-
 def physical_memory_bytes() -> int:
-    """Memory of the machine, or of the control group where that is smaller."""
+    """Memory of the machine, or of the control groups where that is smaller."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [
-        _read("/sys/fs/cgroup/memory.max").strip(),
-        _read("/sys/fs/cgroup/memory/memory.limit_in_bytes").strip(),
-    ]
-    return min([total, *(int(text) for text in limits if text.isdigit())])
+    return min(total, control_groups.memory_bytes() or total)

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..c_library import c_library_with
 from ..errors import CompilerError
 
 _MAGIC = b"FLIMG001"
@@ -128,10 +129,7 @@ def _make_executable(address: int, size_bytes: int) -> None:
 
 def symbol_address(name: str) -> int:
     """Address of the C symbol ``name`` in this process or in libm; `CompilerError` when there is none."""
-    for library in (None, "libm.so.6", "libm.dylib"):
-        try:
-            function = getattr(ctypes.CDLL(library), name)
-        except (OSError, AttributeError):
-            continue
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
-    raise CompilerError(f"compiled code needs the C function {name!r}, which this process does not offer")
+    library = c_library_with(name)
+    if library is None:
+        raise CompilerError(f"compiled code needs the C function {name!r}, which this process does not offer")
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0

@@ -31,8 +31,7 @@ _CHUNKS_A_MS = 32
 computes what it computed in the last one: its operands are in its own caches, and another core would wait for them."""
 _SHARED_CALLS_A_MS = 256
 """Calls of less work than one thread does in 4 microseconds are over before another helps, even one that is awake."""
-_WAKING_CALLS_A_MS = 16
-"""Calls of less than 1/16 of a millisecond are over before a thread that has to be woken helps much."""
+_WAKING_CALLS_A_MS = 1_000_000 // threads.WAKING_PAYS_NS
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
 _TILES_A_CHUNK = 8

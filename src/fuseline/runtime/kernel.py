@@ -28,9 +28,6 @@ from .ufunc import OPERAND_LIMIT, make_ufunc
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
 the second for the cheapest. Larger results are worth recycling."""
-_SHARING_PAYS_NS = 60_000
-"""Work of less than this is over before another thread has woken up."""
-
 FEW_ROWS = 64
 """Operands that are not contiguous and of one shape go that way too if they have at most this many rows."""
 _PREPARED_CALLS = 256
@@ -249,7 +246,7 @@ class ElementwiseKernel:
 
 def small_items(loop: Loop) -> int:
     """Elements up to which a call of ``loop`` is better left to NumPy's iteration and this thread."""
-    return max(SMALL_ITEMS, min(LARGEST_SMALL_ITEMS, int(_SHARING_PAYS_NS / loop.item_ns)))
+    return max(SMALL_ITEMS, min(LARGEST_SMALL_ITEMS, int(threads.WAKING_PAYS_NS / loop.item_ns)))
 
 
 def _is_one_small_loop(shape: nest.Shape, arrays: Sequence[Array], most_items: int) -> bool:

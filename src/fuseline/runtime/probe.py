@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ..machine.device import Device
 from ..machine.files import parse_device_text
 from ..machine.host import load_host, save_host
 from ..units import format_number
-from . import host, threads
+from . import host, system_files, threads
 from .image import LoadedImage
 from .jit import compile_text
 
@@ -133,28 +132,11 @@ def levels() -> list[Level]:
 
     A cache is measured with half its size; the main memory with four times the last cache, within bounds.
     """
-    found: dict[int, int] = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        kind, number, size = (_read(folder / name) for name in ("type", "level", "size"))
-        if kind in ("Data", "Unified") and number.isdigit():
-            found[int(number)] = _cache_bytes(size)
-    caches = [Level(f"l{number}", size, size // 2) for number, size in sorted(found.items()) if size]
+    caches = [Level(f"l{level}", size, size // 2) for level, size in system_files.data_caches().items()]
     last = max([level.size_bytes or 0 for level in caches] or [host.last_level_cache_bytes()])
     memory = host.physical_memory_bytes()
     working = min(4 * last, _LARGEST_BUFFER_BYTES, memory // 8)
     return [*caches, Level("dram", memory, max(working, 1 << 20))]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _cache_bytes(text: str) -> int:
-    digits = text.rstrip("KMG")
-    return int(digits) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0) if digits.isdigit() else 0
 
 
 def call_cost_s() -> float:

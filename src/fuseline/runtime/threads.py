@@ -15,19 +15,21 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from ..errors import LimitError
-from . import native
+from . import control_groups, native
 from .environment import stated_count
 from .image import immortal
 from .locks import Lock
 
 THREAD_LIMIT = 1024
+WAKING_PAYS_NS = 62_500
+"""Work of less than this is over before a thread that has to be woken helps much."""
 _PATIENCE_PAUSES = 2000
 """How long a free worker looks for the next job before it sleeps: some 20 to 50 microseconds."""
 
-_limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("fuseline_thread_limit", default=None)
+limit_variable: contextvars.ContextVar[int | None] = contextvars.ContextVar("fuseline_thread_limit", default=None)
+"""The innermost `limit`; native code reads it."""
 
 
 @contextlib.contextmanager
@@ -39,20 +41,16 @@ def limit(threads: int) -> Iterator[None]:
     """
     if not 1 <= threads <= THREAD_LIMIT:
         raise LimitError(f"a thread count is from 1 to {THREAD_LIMIT}, not {threads}")
-    token = _limit.set(threads)
+    token = limit_variable.set(threads)
     try:
         yield
     finally:
-        _limit.reset(token)
-
-
-limit_variable = _limit
-"""The context variable of `limit`, which native code reads."""
+        limit_variable.reset(token)
 
 
 def thread_count() -> int:
     """Threads that a large call uses here: the innermost `limit`, or `available`."""
-    stated = _limit.get()
+    stated = limit_variable.get()
     return available() if stated is None else stated
 
 
@@ -66,58 +64,13 @@ def available() -> int:
         stated = stated_count(name)
         if stated:
             return min(stated, THREAD_LIMIT)
-    return min(affinity(), quota() or THREAD_LIMIT, THREAD_LIMIT)
+    return min(affinity(), control_groups.processors() or THREAD_LIMIT, THREAD_LIMIT)
 
 
 def affinity() -> int:
     """Processors this process may run on."""
     mask = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(mask(0)) if mask else os.cpu_count() or 1
-
-
-def quota(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> int | None:
-    """Processors that the control groups (version 2 or 1) grant in full, rounded up; None where they do not say."""
-    shares = [
-        share
-        for group in _groups(membership)
-        for share in (_quota_version_2(root / group), _quota_version_1(root / "cpu" / group))
-        if share is not None
-    ]
-    return min(shares, default=None)
-
-
-def _groups(membership: Path) -> list[str]:
-    """The paths of this process's groups and of the groups around them, without the leading slash."""
-    found = {""}
-    for line in _text(membership).splitlines():
-        path = line.split(":", 2)[-1].strip("/")
-        while path:
-            found.add(path)
-            path = path.rpartition("/")[0]
-    return sorted(found)
-
-
-def _quota_version_2(group: Path) -> int | None:
-    quota_us, _, period_us = _text(group / "cpu.max").partition(" ")
-    return _whole_processors(quota_us, period_us)
-
-
-def _quota_version_1(group: Path) -> int | None:
-    return _whole_processors(_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
-
-
-def _whole_processors(quota_us: str, period_us: str) -> int | None:
-    if not (quota_us.strip().isdigit() and period_us.strip().isdigit()):
-        return None
-    period = int(period_us)
-    return max(1, -(-int(quota_us) // period)) if period else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
 
 
 _PATIENCE, _THREADS, _PROCESS, _PROCESSOR, _PLACING = 2, 3, 4, 5, 6

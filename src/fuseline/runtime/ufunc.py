@@ -7,7 +7,6 @@ hangs on the ufunc object itself and goes when the ufunc goes.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from .loop import Loop
 OPERAND_LIMIT = 64
 """NumPy's NPY_MAXARGS."""
 
-_FROM_FUNC_AND_DATA, _REGISTER_LOOP_FOR_TYPE = 1, 2  # positions in the table, part of NumPy's stable binary interface
+_FROM_FUNC_AND_DATA, _REGISTER_LOOP_FOR_TYPE = 1, 2  # positions in NumPy's table of ufunc functions
 _IDENTITY_NONE = -1
 
 _create_type = ctypes.PYFUNCTYPE(
@@ -74,21 +73,6 @@ class _UfuncHead(ctypes.Structure):
     ]
 
 
-@functools.cache
-def _table() -> ctypes.Array[ctypes.c_void_p]:
-    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
-
-    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    address = get(_multiarray_umath._UFUNC_API, None)
-    return (ctypes.c_void_p * 3).from_address(address)
-
-
-def _entry(position: int) -> int:
-    return _table()[position] or 0
-
-
 def make_ufunc(name: str, doc: str, loops: Sequence[Loop]) -> np.ufunc:
     """A ufunc called ``name`` that chooses among ``loops`` by dtype, in their order, as NumPy does.
 
@@ -104,7 +88,7 @@ def make_ufunc(name: str, doc: str, loops: Sequence[Loop]) -> np.ufunc:
         raise UnsupportedError("a NumPy ufunc has at least one input and this program has none")
     kept = _keep(name, doc, tuple(loops))
     builtin = len(kept.functions)
-    ufunc: np.ufunc = _create_type(_entry(_FROM_FUNC_AND_DATA))(
+    ufunc: np.ufunc = _create_type(arrays.numpy_function("_UFUNC_API", _FROM_FUNC_AND_DATA))(
         kept.functions, kept.data, kept.types, builtin, nin, nout, _IDENTITY_NONE, kept.name, kept.doc, 0
     )
     _attach(ufunc, kept, nin, nout)
@@ -136,7 +120,7 @@ def _user_types(loop: Loop) -> list[int]:
 
 
 def _register_user_types(ufunc: np.ufunc, kept: _Kept) -> None:
-    register = _register_type(_entry(_REGISTER_LOOP_FOR_TYPE))
+    register = _register_type(arrays.numpy_function("_UFUNC_API", _REGISTER_LOOP_FOR_TYPE))
     entry = native.support().exports["fl_ufunc_loop"]
     user_loops = [loop for loop in kept.loops if _user_types(loop)]
     for loop, argument_types in zip(user_loops, kept.argument_types, strict=True):

@@ -26,7 +26,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from fuseline.errors import PlanError
-from fuseline.folders import cache_folder, is_private
+from fuseline.folders import cache_folder, caching_allowed, is_private
 
 
 @cache
@@ -37,7 +37,7 @@ def numba_available() -> bool:
 
 def compiling_allowed() -> bool:
     """Whether numba is there and may keep what it compiles (``FUSELINE_CACHE=off`` forbids it)."""
-    return numba_available() and os.environ.get("FUSELINE_CACHE", "").strip().lower() not in _OFF
+    return numba_available() and caching_allowed()
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,6 @@ _SEAL = "seal.json"
 _NOTE_S = 86_400.0
 _COMPILE_S = 8.0
 _LOAD_S = 1.5
-_OFF = ("off", "0", "no", "false")
 
 
 def _digests(folder: Path) -> dict[str, str]:
