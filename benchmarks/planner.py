@@ -19,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import arena_instances
 import cpsat
 import planner_small as small
 from peers import is_installed
 
-from fuseline.plan.arena import engine, generate, large, portfolio
+from fuseline.plan.arena import engine, large, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.engine import KERNEL, Walk
@@ -160,10 +161,10 @@ def small_table(quick: bool = False) -> str:
 
 def generated() -> list[Instance]:
     return [
-        generate.training_step(1000),
-        generate.training_step(2800, seed=1),
-        generate.random_trace(20_000),
-        generate.random_trace(60_000),
+        arena_instances.training_step(1000),
+        arena_instances.training_step(2800, seed=1),
+        arena_instances.random_trace(20_000),
+        arena_instances.random_trace(60_000),
     ]
 
 

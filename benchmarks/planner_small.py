@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from fuseline.plan.arena.generate import packed
+from arena_instances import packed
+
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.types import Buffer, Instance
 

@@ -11,6 +11,7 @@ from itertools import permutations, product
 from pathlib import Path
 from types import SimpleNamespace
 
+import arena_instances
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from arenas import instances, least_peak, live_sum, valid, windowed
 from fuseline.errors import InfeasibleError, PlanError
-from fuseline.plan.arena import engine, exact, generate, kernel, portfolio
+from fuseline.plan.arena import engine, exact, kernel, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.findings import Ground
@@ -251,7 +252,7 @@ def test_ctrl_c_gives_the_best_answer_so_far(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     monkeypatch.setattr(exact.ExactSearch, "run", interrupt)
-    instance = generate.packed(150, 4096)
+    instance = arena_instances.packed(150, 4096)
     result = plan_instance(instance)
     assert result.stopped_because == "interrupted"
     assert valid(instance, result.placement.offsets, result.peak_bytes)
@@ -308,7 +309,7 @@ def test_the_search_over_all_offsets_ends_with_its_nodes_or_the_time() -> None:
         assert (outcome.offsets, outcome.complete) == (None, False)
 
 
-@pytest.mark.parametrize("instance", [windowed(), generate.random_trace(40, seed=1)])
+@pytest.mark.parametrize("instance", [windowed(), arena_instances.random_trace(40, seed=1)])
 def test_every_long_step_asks_for_the_time(instance: Instance) -> None:
     sections = cut(instance)
     conflicts = portfolio.conflicts_of(sections)
@@ -376,7 +377,7 @@ def test_a_repeated_id_is_refused() -> None:
         Instance((Buffer("x", 0, 1, 1), Buffer("x", 0, 1, 1)))
 
 
-@pytest.mark.parametrize("make", [generate.training_step, generate.random_trace, generate.packed])
+@pytest.mark.parametrize("make", [arena_instances.training_step, arena_instances.random_trace, arena_instances.packed])
 def test_generated_instances_are_reproducible_and_possible(make: object) -> None:
     assert make(50) == make(50)  # type: ignore[operator]
     instance = make(50)  # type: ignore[operator]
@@ -385,7 +386,7 @@ def test_generated_instances_are_reproducible_and_possible(make: object) -> None
 
 
 def test_a_packed_instance_has_the_same_live_sum_at_every_moment() -> None:
-    assert set(cut(generate.packed(60, 4096)).live) == {4096}
+    assert set(cut(arena_instances.packed(60, 4096)).live) == {4096}
 
 
 def test_the_checker_finds_each_kind_of_fault() -> None:

@@ -6,12 +6,13 @@ from dataclasses import astuple
 from itertools import pairwise, permutations
 from pathlib import Path
 
+import arena_instances
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arenas import instances, least_peak, never, valid, windowed
-from fuseline.plan.arena import exact, generate, large, lean, portfolio
+from fuseline.plan.arena import exact, large, lean, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.dive import Dive
@@ -98,7 +99,7 @@ def test_a_search_that_restarts_do_not_finish_grows_parts_and_depends_on_its_see
 ) -> None:
     monkeypatch.setattr(exact, "_GROW_AFTER", 400)
     monkeypatch.setattr(exact, "_GROWTH_NODES", 400)
-    sections = cut(generate.packed(60, 4096, seed=3))
+    sections = cut(arena_instances.packed(60, 4096, seed=3))
     found = []
     for _ in range(2):
         worst = portfolio.reuse_whole(sections)
@@ -107,7 +108,7 @@ def test_a_search_that_restarts_do_not_finish_grows_parts_and_depends_on_its_see
         search.run(1_500)
         found.append((standing.best, search.nodes))
     assert found[0] == found[1]
-    assert not check(generate.packed(60, 4096, seed=3), *astuple(sections.placement(found[0][0].offsets)))
+    assert not check(arena_instances.packed(60, 4096, seed=3), *astuple(sections.placement(found[0][0].offsets)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -153,7 +154,7 @@ def test_both_fits_of_every_order_are_valid(instance: Instance) -> None:
 def test_valley_filling_is_valid_and_the_same_compiled_and_plain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = generate.random_trace(400, seed=3)
+    instance = arena_instances.random_trace(400, seed=3)
     sections = cut(instance)
     found = []
     if numba_available():
@@ -168,7 +169,7 @@ def test_valley_filling_is_valid_and_the_same_compiled_and_plain(
 
 
 def test_valley_filling_is_valid_however_it_is_sliced() -> None:
-    instance = generate.random_trace(400, seed=3)
+    instance = arena_instances.random_trace(400, seed=3)
     sections = cut(instance)
     answers = large.large_answers(sections, 0, max(sections.live), lambda: False, lambda: False)
     first = [next(answers) for _ in range(4)]
@@ -199,7 +200,7 @@ def test_best_fit_in_time_joins_free_blocks_and_splits_them() -> None:
 
 @pytest.mark.parametrize("count", [0, 700])
 def test_the_first_answers_need_no_table_of_conflicts_where_buffers_are_many(count: int) -> None:
-    sections = cut(generate.random_trace(count))
+    sections = cut(arena_instances.random_trace(count))
     methods = [str(answer.method) for answer in portfolio.first_answers(sections, lambda: 0)]
     assert methods[0] == "reuse of whole buffers"
     assert count == 0 or methods[1:] == ["best fit in time", "best fit backwards in time"]

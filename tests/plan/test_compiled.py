@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import arena_instances
 import pytest
 
 import doubling
 import fuseline
-from fuseline.plan.arena import engine, generate
+from fuseline.plan.arena import engine
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import Building, Compiling, Loops
 from fuseline.plan.arena.planner import plan_instance
@@ -107,7 +108,7 @@ def test_a_short_time_limit_never_starts_the_compiler(kept: Path, monkeypatch: p
         raise AssertionError("the compiler was started")
 
     monkeypatch.setattr(Building, "of", begin)
-    instance = generate.packed(150, 4096)
+    instance = arena_instances.packed(150, 4096)
     result = plan_instance(instance, time_limit_s=2)
     assert not check(instance, result.placement.offsets, result.peak_bytes)
 
@@ -116,7 +117,7 @@ def test_a_compiler_that_fails_leaves_plain_python(kept: Path, monkeypatch: pyte
     broken = Loops((engine.kernel,), ("propagate", "walk"), "raise SystemExit(1)")
     monkeypatch.setattr("fuseline.plan.arena.planner.KERNEL", broken)
     monkeypatch.setattr(Building, "_begun", {})
-    instance = generate.packed(150, 4096)
+    instance = arena_instances.packed(150, 4096)
     result = plan_instance(instance, time_limit_s=9)
     assert not check(instance, result.placement.offsets, result.peak_bytes)
     assert result.method
@@ -179,7 +180,7 @@ def test_a_damaged_cache_of_the_search_is_replaced_and_planning_goes_on(kept: Pa
     source = tmp_path / "packed.csv"
     from fuseline.plan.arena.instance_csv import write_csv
 
-    write_csv(source, generate.packed(200, 1 << 20))
+    write_csv(source, arena_instances.packed(200, 1 << 20))
     command = [sys.executable, "-m", "fuseline", "plan", str(source), "--time-limit", "4", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr

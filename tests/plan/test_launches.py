@@ -6,7 +6,7 @@ import pytest
 from fuseline.api.program import graph, optimize
 from fuseline.codegen.numpy import build_steps
 from fuseline.errors import VerifyError
-from fuseline.plan.launch import Launch, Plan, check_plan, fused, unfused
+from fuseline.plan.launch import Launch, Plan, check_plan, fused, single_launches
 from fuseline.plan.loopnest import nest_text
 
 SOFTMAX = "x: f32[T, D]\nm = max(x, -1)\ne = exp(x - m)\ns = sum(e, -1)\ny = e / s\n"
@@ -17,7 +17,7 @@ def test_elementwise_programs_are_one_launch():
     plan = check_plan(fused(g))
     assert len(plan.launches) == 1
     assert [g.label(n) for n in plan.launches[0].reads] == ["x", "b"]
-    assert len(check_plan(unfused(g)).launches) == len(g.nodes)
+    assert len(check_plan(Plan(g, tuple(single_launches(g)))).launches) == len(g.nodes)
 
 
 def test_broadcasting_shapes_share_loops_and_unrelated_ones_do_not():
@@ -64,12 +64,6 @@ def test_a_reduction_that_drops_its_axis_is_not_read_inside_its_launch():
     assert not any(n.args and any(a.op == "sum" for a in n.args) for n in first.nodes)
 
 
-def test_the_cost_function_decides_about_merging():
-    g = graph("a = x + 1; b = a*2; c = b - 3")
-    assert len(fused(g, lambda first, second, merged: False).launches) == 3
-    assert len(fused(g, lambda first, second, merged: len(merged.nodes) <= 2).launches) == 2
-
-
 def test_an_output_that_is_an_input_is_copied():
     plan = check_plan(fused(graph("y = x")))
     assert [len(launch.nodes) for launch in plan.launches] == [0]
@@ -79,7 +73,7 @@ def test_an_output_that_is_an_input_is_copied():
 @pytest.mark.parametrize("broken", ["missing", "twice", "early"])
 def test_the_checker_catches_a_broken_plan(broken):
     g = graph("a = x + 1; b = a*2")
-    first, second = unfused(g).launches
+    first, second = single_launches(g)
     launches = {"missing": (first,), "twice": (first, first, second), "early": (second, first)}[broken]
     with pytest.raises(VerifyError):
         check_plan(Plan(g, launches))
@@ -87,14 +81,15 @@ def test_the_checker_catches_a_broken_plan(broken):
 
 def test_the_checker_catches_an_incomplete_border():
     g = graph("a = x + 1; b = a*2")
-    first, second = unfused(g).launches
+    first, second = single_launches(g)
     with pytest.raises(VerifyError, match="reads"):
         check_plan(Plan(g, (first, Launch(second.nodes, (), second.writes))))
 
 
 @pytest.mark.parametrize(("text", "accesses"), [("a = x + 1; b = x + 1", 3), ("a = x; b = x", 3), ("a = 2; b = 2", 2)])
 def test_two_names_of_one_value_are_two_arrays(text, accesses):
-    for plan in (unfused(graph(text)), fused(graph(text))):
+    g = graph(text)
+    for plan in (Plan(g, tuple(single_launches(g))), fused(g)):
         assert sum(len(launch.reads) + len(launch.writes) for launch in plan.launches) == accesses
         check_plan(plan)
 

@@ -8,6 +8,7 @@ from ..errors import UnknownNameError
 from ..floating_point import default_environment
 from ..ir.graph import Graph
 from ..runtime.compile import assembly_text, llvm_text
+from ..runtime.host import host_target
 
 EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
 
@@ -25,7 +26,7 @@ def emit_text(graph: Graph, target: str, name: str) -> str:
 
             return emit_program(graph, name, note=f"{name}\n\n{graph}").source
         case "llvm":
-            return llvm_text(graph).text
+            return llvm_text(graph, host_target()).text
         case "asm":
             return assembly_text(graph)
     raise UnknownNameError(f"no target is called {target!r}; there are numpy, numpy-planned, c, llvm and asm")

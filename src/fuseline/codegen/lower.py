@@ -9,10 +9,10 @@ from .composites import C_RULES
 from .legalize import legalize
 
 
-def lower(graph: Graph, *, native_half: bool = False, library: frozenset[str] = frozenset()) -> Graph:
+def lower(graph: Graph, *, library: frozenset[str] = frozenset()) -> Graph:
     """Primitives only, or primitives and calls of ``library`` functions where the target's own are wanted.
 
     With a library, operations that it spells as several calls (sigmoid, silu, …) become those calls.
     """
     ready = rewrite(graph, C_RULES) if library else graph
-    return legalize(expand(ready, library), native_half=native_half, library=library)
+    return legalize(expand(ready, library), library=library)

@@ -103,10 +103,6 @@ class ShapeCost:
                 total = total + tensor.size_bytes(scales)
         return total  # type: ignore[no-any-return]
 
-    def intensity(self, convention: str = DEFAULT_CONVENTION) -> Any:
-        """FLOP per byte under a convention; zero where there is no work."""
-        return self.flop / np.maximum(self.bytes(convention), 1)
-
     @property
     def conventions(self) -> tuple[str, ...]:
         """The conventions that differ for this operation."""

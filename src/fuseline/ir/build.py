@@ -148,14 +148,6 @@ def where(condition: Expr, a: Any, b: Any) -> Expr:
     return call("where", condition, kind.like(a), kind.like(b))
 
 
-def horner(x: Expr, coefficients: Sequence[Any]) -> Expr:
-    """The polynomial with these coefficients, the constant term first, by fused multiply-adds."""
-    result = x.like(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        result = fma(result, x, c)
-    return result
-
-
 def input_node(name: str, d: DType, shape: Shape | None = None) -> Node:
     """An input called ``name``."""
     return make("input", (), (("name", name),), TensorType(d, shape))

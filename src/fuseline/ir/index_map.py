@@ -35,11 +35,6 @@ class IndexMap:
     loops: int
     axes: tuple[Axis, ...]
 
-    @property
-    def is_identity(self) -> bool:
-        """Whether every loop addresses its own axis, in order, with step one."""
-        return self.axes == identity(self.loops).axes
-
     def depends_on(self, loop: int) -> bool:
         """Whether the operand's element changes with ``loop``."""
         return any(a.loop == loop for a in self.axes)

@@ -7,7 +7,7 @@ both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -52,45 +52,25 @@ class Plan:
     launches: tuple[Launch, ...]
 
 
-def unfused(graph: Graph, order: Sequence[Node] | None = None) -> Plan:
-    """A launch for every instruction, in program order or in ``order``."""
-    return Plan(graph, tuple(single_launches(graph, order)))
-
-
-def single_launches(graph: Graph, order: Sequence[Node] | None = None) -> Iterator[Launch]:
+def single_launches(graph: Graph) -> Iterator[Launch]:
     """The launches of the unfused plan one by one: to cost a large graph nobody needs all of them at once."""
-    border = _Border(graph)
-    yield from map(border.single, order if order is not None else graph.nodes)
+    yield from map(_Border(graph).single, graph.nodes)
     yield from _copies(graph)
 
 
-Merge = Callable[[Launch, Launch, Launch], bool]
-"""Whether to run two launches as the third, their union."""
-
-
-def always(first: Launch, second: Launch, merged: Launch) -> bool:
-    """Merge whatever may legally be merged."""
-    return True
-
-
-def fused(graph: Graph, merge: Merge = always) -> Plan:
-    """Neighbouring instructions run together as long as they share loops and ``merge`` agrees.
+def fused(graph: Graph) -> Plan:
+    """Neighbouring instructions run together as long as they share loops.
 
     Groups are contiguous in program order and therefore never wait for each other in a circle.
     """
-    border = _Border(graph)
     groups: list[_Group] = []
     for node in graph.nodes:
         space = groups[-1].space_with(node) if groups else None
-        if space is not None and (merge is always or _agrees(border, merge, groups[-1].nodes, node)):
+        if space is not None:
             groups[-1].add(node, space)
         else:
             groups.append(_Group(node))
     return make_plan(graph, [g.nodes for g in groups])
-
-
-def _agrees(border: _Border, merge: Merge, group: list[Node], node: Node) -> bool:
-    return merge(border.launch(group), border.launch([node]), border.launch([*group, node]))
 
 
 @dataclass(frozen=True, slots=True)

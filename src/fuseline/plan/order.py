@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from fuseline.ir.graph import Graph
-from fuseline.ir.node import Node
 from fuseline.plan.buffers import BufferPlan, SizeOf, assign_buffers
 from fuseline.plan.inplace import StorageGraph
 from fuseline.plan.schedule import planner
 from fuseline.plan.schedule.planner import Schedule
-from fuseline.plan.storage_graph import storage_graph
-
-
-def order_for_least_memory(graph: Graph, size_of: SizeOf) -> tuple[Node, ...]:
-    """The order whose greedy buffers take the fewest bytes, then the fewest buffers."""
-    return plan_for_least_memory(graph, size_of).order
-
-
-def plan_for_least_memory(graph: Graph, size_of: SizeOf, in_program_order: BufferPlan | None = None) -> BufferPlan:
-    """The buffers of that order; program order, whose plan may be given, is preferred where nothing needs less."""
-    first = in_program_order if in_program_order is not None else assign_buffers(graph, size_of)
-    if not may_have_better_order(graph, size_of, first):
-        return first
-    computed = set(graph.nodes)
-    storages = storage_graph(graph, lambda node: size_of(node) if node in computed else 0)
-    return better_buffers(graph, size_of, first, schedule_storages(storages))
 
 
 def may_have_better_order(graph: Graph, size_of: SizeOf, first: BufferPlan) -> bool:

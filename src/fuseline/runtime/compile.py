@@ -17,17 +17,16 @@ from .image import Image
 from .loop import LEAST_ITEM_NS, Body, Loop
 
 
-def elementwise_loop(graph: Graph, target: LlvmTarget | None = None) -> Loop:
+def elementwise_loop(graph: Graph) -> Loop:
     """The loop of an elementwise ``graph`` (optimised, not expanded). Nothing is compiled until the loop is needed.
 
-    ``target`` is this machine's unless another that it can run is given. Raises `UnsupportedError` for dtypes that
-    compiled loops do not read or write.
+    Raises `UnsupportedError` for dtypes that compiled loops do not read or write.
     """
-    chosen = target or host.host_target()
+    target = host.host_target()
     return Loop(
         tuple(node.dtype.numpy for node in graph.inputs),
         tuple(node.dtype.numpy for node in graph.output_nodes),
-        lambda: _body(graph, chosen),
+        lambda: _body(graph, target),
         _item_ns(graph),
     )
 
@@ -73,14 +72,14 @@ def body_image(text: str, target: LlvmTarget) -> Image:
 
 
 @default_environment()
-def llvm_text(graph: Graph, target: LlvmTarget | None = None) -> BodyText:
+def llvm_text(graph: Graph, target: LlvmTarget) -> BodyText:
     """The LLVM text of ``graph``'s body (optimised, not expanded)."""
     from ..mathlib.expand import expand
 
-    return body_text(expand(graph), target or host.host_target())
+    return body_text(expand(graph), target)
 
 
-def assembly_text(graph: Graph, target: LlvmTarget | None = None) -> str:
-    """The assembly of ``graph``'s body."""
-    chosen = target or host.host_target()
-    return jit.assembly(llvm_text(graph, chosen).text, chosen)
+def assembly_text(graph: Graph) -> str:
+    """The assembly of ``graph``'s body on this machine."""
+    target = host.host_target()
+    return jit.assembly(llvm_text(graph, target).text, target)

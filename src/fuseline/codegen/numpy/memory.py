@@ -16,15 +16,14 @@ from .steps import NumpyProgram, Place, Step, Writes
 ALIGNMENT_BYTES = 64
 
 
-def plan_memory(program: NumpyProgram, reorder: bool = True) -> NumpyProgram:
-    """The same program with memory for its steps; with ``reorder`` in the order of least memory.
+def plan_memory(program: NumpyProgram) -> NumpyProgram:
+    """The same program with memory for its steps, in the order that needs least.
 
     Sizes are in bytes where all shapes are numbers. Otherwise every value that inputs are only broadcast to counts as
     many bytes as its element has, times one stride: the elements of the largest shape at run time.
     """
     planning = _Planning(program)
-    order = None if reorder else range(len(program.steps))
-    return planning.placed(plan_graph(planning.graph, order=order, bounded=True, outputs_in_arena=False))
+    return planning.placed(plan_graph(planning.graph, bounded=True, outputs_in_arena=False))
 
 
 class _Planning:

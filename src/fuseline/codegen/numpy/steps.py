@@ -153,25 +153,22 @@ def _numpy_functions() -> dict[str, Callable[..., Any]]:
 _FUNCTIONS = _numpy_functions()
 
 
-def build_steps(graph: Graph, planned: bool = False, order: tuple[Node, ...] | None = None) -> NumpyProgram:
-    """The calls that compute ``graph``; ``planned`` puts their results into one arena and into the outputs.
+def build_steps(graph: Graph, planned: bool = False) -> NumpyProgram:
+    """The calls that compute ``graph``, in its order.
 
-    ``order`` is that of the instructions; without it a planned program runs in the order of least memory.
+    ``planned`` puts their results into one arena and into the outputs, and runs them in the order of least memory.
     """
-    ready = rewrite(graph, RULES)
-    given = order if order is not None and ready.nodes == graph.nodes else None
-    program = _Writer(ready, given or ready.nodes).program()
+    program = _Writer(rewrite(graph, RULES)).program()
     if not planned:
         return program
     from .memory import plan_memory
 
-    return plan_memory(program, reorder=given is None)
+    return plan_memory(program)
 
 
 class _Writer:
-    def __init__(self, graph: Graph, order: tuple[Node, ...]) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.order = order
         self.names: dict[Node, str] = {}
         self.used: set[str] = set()
         self.widened: dict[tuple[Node, str], str] = {}
@@ -187,7 +184,7 @@ class _Writer:
         for node in self.graph.inputs:
             if node.dtype.is_storage_float:
                 self.names[node] = self.convert(f"{self.names[node]}_f32", Name(self.names[node]), np.float32, node)
-        for node in self.order:
+        for node in self.graph.nodes:
             self.instruction(node)
         returned = self.returned()
         return NumpyProgram(inputs, tuple(self.steps), returned)

@@ -11,15 +11,14 @@ import numpy as np
 
 from ...ir.garbage import collection_paused
 from ...ir.graph import Graph
-from ...ir.node import Node
 from . import functions
 from .steps import RESERVED, Name, NumpyProgram, Step, build_steps
 
 
-def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False, order: tuple[Node, ...] | None = None) -> str:
+def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False) -> str:
     """A self-contained module with the function ``name``; with ``planned`` its calls share buffers through ``out=``."""
     with collection_paused():
-        return _module(build_steps(graph, planned, order), name)
+        return _module(build_steps(graph, planned), name)
 
 
 def _module(program: NumpyProgram, name: str) -> str:

@@ -1,4 +1,7 @@
-"""Seeded instances of the kinds that planners meet: training steps, long random traces and perfectly packed arenas."""
+"""Seeded instances of the kinds that planners meet: training steps, long random traces and perfectly packed arenas.
+
+The planner's tests and benchmarks/planner.py place them.
+"""
 
 from __future__ import annotations
 
