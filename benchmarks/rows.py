@@ -24,7 +24,8 @@ from printers import CannotExpress
 
 import fuseline
 import programs
-from fuseline.runtime.measure import Timing, copy_limit, faster
+from fuseline.runtime.copy_limit import copy_limit
+from fuseline.runtime.measure import Timing, faster
 from programs import Inputs, Program
 
 _SETTLE_S = {1: 0.0}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
+import numpy as np
 import pytest
 
 import fuseline as fl
+from fuseline.api import measuring
 from fuseline.errors import LimitError
 from fuseline.runtime.compiler import find_c_compiler
 
@@ -109,3 +113,24 @@ def test_a_row_that_fails_leaves_the_others_their_times():
         "compiled kernels do not read or write f8e4m3; cast it in the caller, to bf16 or f16"
     ]
     assert all(r.fraction_of_limit is None for r in rows)
+
+
+def test_arrays_are_seeded_and_of_the_dtype_asked_for() -> None:
+    for name in ("f4", "f8", "i1", "?"):
+        a, b = (measuring._seeded_array((100, 3), np.dtype(name), 5) for _ in range(2))
+        assert a.dtype == np.dtype(name) and np.array_equal(a, b) and len(np.unique(a)) > 1
+
+
+def test_a_defect_of_ours_is_no_note_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(measuring.NumpyProgram, "run", broken)
+    with pytest.raises(TypeError, match="a defect"):
+        measuring.measure("x + b", n=100)
+
+
+def test_no_thread_outlives_a_measurement() -> None:
+    before = threading.active_count()
+    measuring.measure("x + b", n=1000, thread_counts=[2], quick=True)
+    assert threading.active_count() == before

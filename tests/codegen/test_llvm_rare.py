@@ -7,7 +7,7 @@ import pytest
 
 from arrays import first_difference, same_bits
 from fuseline.codegen.llvm import body_text
-from fuseline.codegen.llvm.rare import RareWork, schedule
+from fuseline.codegen.llvm.order import RareWork, schedule
 from fuseline.ir.build import Expr, call, where
 from fuseline.ir.dtype import F32, F64
 from fuseline.ir.graph import Graph

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fuseline.runtime import cache
+from fuseline.runtime import cache, fingerprint
 from fuseline.runtime.cache import ObjectCache
 
 KEY = cache.key("a kernel")
@@ -177,8 +177,8 @@ def test_the_fingerprint_is_that_of_what_the_files_hold(tmp_path: Path, objects:
         file.write_text("1.25")
 
     def now() -> str:
-        found = cache.fingerprint(package, [compiler], objects)
-        assert found == cache.fingerprint(package, [compiler], ObjectCache(None))
+        found = fingerprint.fingerprint(package, [compiler], objects)
+        assert found == fingerprint.fingerprint(package, [compiler], ObjectCache(None))
         return found
 
     first, times = now(), os.stat(source)
@@ -195,7 +195,7 @@ def test_the_fingerprint_is_that_of_what_the_files_hold(tmp_path: Path, objects:
 
 def test_every_file_that_makes_code_is_in_the_fingerprint() -> None:
     package = Path(cache.__file__).parent.parent
-    names = cache._files(package, (".py", ".ll", ".lark"))
+    names = fingerprint._files(package, (".py", ".ll", ".lark"))
     for name in ("codegen/legalize.py", "mathlib/coefficients.py", "runtime/native/call.ll", "ops.py", "_version.py"):
         assert name in names
 

@@ -15,6 +15,7 @@ from fuseline.cli.main import run
 from fuseline.codegen.llvm import target
 from fuseline.errors import CompilerError, LimitError, UnsupportedError
 from fuseline.runtime import cpuid, host, image, measure
+from fuseline.runtime.copy_limit import copy_limit
 
 
 def test_candidates_take_turns_and_the_order_rotates() -> None:
@@ -54,16 +55,10 @@ def test_the_copy_limit_reads_every_input_and_writes_every_output(threads: int, 
     a = generator.standard_normal(n).astype(np.float32)
     b = generator.integers(-100, 100, (4, 1), np.int8)
     first, second = np.zeros((4, n), np.float32), np.zeros((4, n), np.int64)
-    measure.copy_limit([a, b], [first, second], threads, past_caches=past_caches)
+    copy_limit([a, b], [first, second], threads, past_caches=past_caches)
     bits = a.view(np.uint32).astype(np.uint64) ^ b.astype(np.uint64)
     assert np.array_equal(second.view(np.uint64), bits)
     assert np.array_equal(first.view(np.uint32), bits.astype(np.uint32))
-
-
-def test_touched_arrays_are_seeded_and_of_the_dtype_asked_for() -> None:
-    for name in ("f4", "f8", "i1", "?"):
-        a, b = (measure.touched((100, 3), np.dtype(name), 5) for _ in range(2))
-        assert a.dtype == np.dtype(name) and np.array_equal(a, b) and len(np.unique(a)) > 1
 
 
 def test_the_host_knows_its_caches_memory_and_targets() -> None:

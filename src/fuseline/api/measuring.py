@@ -6,39 +6,40 @@ the fused program's arrays, run in the same minutes with the same threads.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..codegen.c import CText, Functions, emit_program
+from ..codegen.c import Functions, emit_program
 from ..codegen.numpy import NumpyProgram, build_steps
 from ..cost.ledger import Sizes, make_ledger
 from ..errors import CompilerError, FuselineError, LimitError, UnsupportedError
-from ..ir.dtype import F64, DType
+from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
-from ..ir.program import Program, input_types, specialise
+from ..ir.program import input_types, specialise
 from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize
 from ..plan.launch import fused, single_launches
 from ..runtime import iterate, threads
 from ..runtime.compile import elementwise_loop
-from ..runtime.compiler import CCompiler, find_c_compiler
+from ..runtime.compiler import find_c_compiler
+from ..runtime.copy_limit import copy_limit
 from ..runtime.host import physical_memory_bytes
-from ..runtime.measure import Timing, copy_limit, faster, interleaved, touched
+from ..runtime.measure import Timing, faster, interleaved
 from ..runtime.staged import StagedProgram
 from ..units import format_bytes
+from .c_function import CFunction
 from .defaults import MEASURED_N, RUN_DTYPE
 from .explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
+from .float64_errors import errors_against_float64
 from .program import Source, as_program, bound_sizes
 
 QUICK_FACTOR = 16
-_REFERENCE_CHUNK = 1 << 20
 _LEAST_COPY_BYTES = 1 << 20
 """Below this a copy takes hardly longer than its call, so it is no limit."""
 
@@ -94,19 +95,19 @@ def measure(
     if None in shapes and any(shapes):  # what is declared meets what is not at these very lengths
         symbolic = graph
     counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
-    bench = _Bench(graph, symbolic, {**bound, "n": count})
-    candidates = [_tried(c) for c in bench.candidates(counts, tell)]
-    tell("float64")
-    errors = _errors(program, bench, candidates)
-    tell("timing")
-    timings, limits = bench.time(candidates, counts, quick)
+    with ExitStack() as pools:
+        bench = _Bench(graph, symbolic, {**bound, "n": count}, pools)
+        candidates = [_tried(c) for c in bench.candidates(counts, tell)]
+        tell("float64")
+        calls = {i: c.call for i, c in enumerate(candidates) if c.call is not None}
+        errors = errors_against_float64(program, graph, bench.inputs, calls)
+        tell("timing")
+        timings, limits = bench.time(candidates, counts, quick)
     first = timings.get(0)
-    name = (*graph.inputs, *graph.output_nodes)[0].dtype.name
-    rows = []
-    for index, candidate in enumerate(candidates):
-        timing, limit = timings.get(index), limits.get(candidate.threads)
-        rows.append(_row(candidate, bench, timing, limit, first, errors.get(index), bench.elements, name))
-    return tuple(rows)
+    return tuple(
+        _row(candidate, bench, timings.get(index), limits.get(candidate.threads), first, errors.get(index))
+        for index, candidate in enumerate(candidates)
+    )
 
 
 def _tried(candidate: Candidate) -> Candidate:
@@ -114,7 +115,7 @@ def _tried(candidate: Candidate) -> Candidate:
     if candidate.call is not None:
         try:
             candidate.call()
-        except (FuselineError, TypeError, ValueError, MemoryError) as error:
+        except (FuselineError, MemoryError) as error:
             return replace(candidate, call=None, note=" ".join(str(error).split()) or type(error).__name__)
     return candidate
 
@@ -137,9 +138,8 @@ def _row(
     limit: Timing | None,
     first: Timing | None,
     error: float | None,
-    n: int,
-    dtype: str,
 ) -> Measured:
+    n, dtype = bench.elements, (*bench.graph.inputs, *bench.graph.output_nodes)[0].dtype.name
     if timing is None:
         return Measured(candidate.implementation, candidate.threads, n, dtype, None, note=candidate.note)
     rate = candidate.bytes / timing.median_s
@@ -163,16 +163,18 @@ def _row(
 class _Bench:
     """The arrays of one measurement and the ways to compute on them."""
 
-    def __init__(self, graph: Graph, symbolic: Graph, sizes: Mapping[str, int]) -> None:
+    def __init__(self, graph: Graph, symbolic: Graph, sizes: Mapping[str, int], pools: ExitStack) -> None:
         self.graph = graph
         self.symbolic = symbolic
         """The same program with its sizes left open, for texts whose loops take them as parameters."""
         self.sizes = sizes
+        self.pools = pools
+        """Ends the threads that rows start."""
         amounts = Sizes(sizes)
         self.unfused_bytes = int(make_ledger(single_launches(graph), amounts).bytes)
         self.fused_bytes = int(make_ledger(fused(graph).launches, amounts).bytes)
         self.inputs = {
-            node.attr("name"): touched(_concrete(node.tensor), node.dtype.numpy, seed)
+            node.attr("name"): _seeded_array(_concrete(node.tensor), node.dtype.numpy, seed)
             for seed, node in enumerate(graph.inputs)
         }
         self.outputs = [np.zeros(_concrete(n.tensor), n.dtype.numpy) for n in graph.output_nodes]
@@ -214,11 +216,12 @@ class _Bench:
             if compiler is None:
                 raise CompilerError("no C compiler found (CC, cc, gcc, clang)")
             text = emit_program(self.symbolic, "kernel", functions)
-            function = CFunction(compiler, text, self)
+            sizes = [self.sizes[name] for name in text.sizes]
+            function = CFunction(compiler, text, sizes, list(self.inputs.values()), self.outputs)
         except (UnsupportedError, CompilerError) as error:
             return [Candidate(implementation, counts[0], self.fused_bytes, None, str(error))]
         possible = [c for c in counts if c == 1 or text.sizes == ("n",)]
-        return [Candidate(implementation, c, self.fused_bytes, function.caller(c)) for c in possible]
+        return [Candidate(implementation, c, self.fused_bytes, function.caller(c, self.pools)) for c in possible]
 
     def jit_rows(self, counts: Sequence[int]) -> list[Candidate]:
         try:
@@ -258,60 +261,21 @@ class _Bench:
         self, candidates: Sequence[Candidate], counts: Sequence[int], quick: bool
     ) -> tuple[dict[int, Timing], dict[int, Timing]]:
         """Seconds of each candidate that can run, by its position, and of the copy limit, by threads."""
-        calls: dict[str, Callable[[], object]] = {}
+        calls: dict[int | tuple[int, int], Callable[[], object]] = {}
         for index, candidate in enumerate(candidates):
             if candidate.call is not None:
-                calls[f"row {index}"] = candidate.call
+                calls[index] = candidate.call
         scratch = [np.empty_like(o) for o in self.outputs]
         for count in counts:
             for kind, limit in enumerate(self.limits(scratch, count)):
-                calls[f"limit {count} {kind}"] = limit
+                calls[count, kind] = limit
         timed = interleaved(calls, repetitions=7 if quick else 11, time_limit_s=4.0 if quick else 25.0)
-        rows = {int(k.split()[1]): t for k, t in timed.items() if k.startswith("row")}
+        rows = {key: timing for key, timing in timed.items() if isinstance(key, int)}
         limits: dict[int, Timing] = {}
         for key, timing in timed.items():
-            if key.startswith("limit"):
-                count = int(key.split()[1])
-                limits[count] = faster(timing, limits.get(count, timing))
+            if not isinstance(key, int):
+                limits[key[0]] = faster(timing, limits.get(key[0], timing))
         return rows, limits
-
-
-class CFunction:
-    """A compiled C text with its arrays bound; several threads cut its one loop into equal parts."""
-
-    def __init__(self, compiler: CCompiler, text: CText, bench: _Bench) -> None:
-        address = compiler.compile(text.source).address(text.function)
-        self.arrays = [*bench.inputs.values(), *bench.outputs]
-        self.outputs = bench.outputs
-        self.sizes = [bench.sizes[name] for name in text.sizes]
-        kinds = [ctypes.c_int64] * len(self.sizes) + [ctypes.c_void_p] * len(self.arrays)
-        self.function = ctypes.CFUNCTYPE(None, *kinds)(address)
-
-    def caller(self, count: int) -> Callable[[], Sequence[Array]]:
-        """A call with ``count`` threads. The foreign function releases the interpreter's lock."""
-        if count == 1:
-            whole = [*self.sizes, *(a.ctypes.data for a in self.arrays)]
-
-            def run() -> Sequence[Array]:
-                self.function(*whole)
-                return self.outputs
-
-            return run
-        parts = [self.part(i, count) for i in range(count)]
-        pool = ThreadPoolExecutor(count)
-
-        def run_parts() -> Sequence[Array]:
-            for done in [pool.submit(self.function, *part) for part in parts]:
-                done.result()
-            return self.outputs
-
-        return run_parts
-
-    def part(self, index: int, count: int) -> list[int]:
-        n = self.sizes[0]
-        start, end = n * index // count, n * (index + 1) // count
-        offsets = [start * a.itemsize if a.ndim else 0 for a in self.arrays]  # a single number is every part's
-        return [end - start, *(a.ctypes.data + offset for a, offset in zip(self.arrays, offsets, strict=True))]
 
 
 def _concrete(t: TensorType) -> tuple[int, ...]:
@@ -319,50 +283,11 @@ def _concrete(t: TensorType) -> tuple[int, ...]:
     return tuple(int(d) for d in t.shape if isinstance(d, int))
 
 
-# ── accuracy ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _errors(program: Program, bench: _Bench, candidates: Sequence[Candidate]) -> dict[int, float]:
-    """The largest distance of each candidate's results from the program computed in float64, by NumPy."""
-    wide_inputs = {name: a.astype(np.float64) if a.dtype.kind not in "biu" else a for name, a in bench.inputs.items()}
-    types = {
-        node.attr("name"): TensorType(F64 if node.dtype.is_float else node.dtype, node.tensor.shape)
-        for node in bench.graph.inputs
-    }
-    try:
-        steps = build_steps(optimize(specialise(program, types)))
-    except FuselineError:  # a declaration or a cast fixes what float64 would have to replace
-        return {}
-    reference = _in_chunks(steps, wide_inputs)
-    found = {}
-    for index, candidate in enumerate(candidates):
-        if candidate.call is not None:
-            results = candidate.call()
-            found[index] = max((_distance(r, t) for r, t in zip(results, reference, strict=True)), default=0.0)
-    return found
-
-
-def _in_chunks(steps: NumpyProgram, inputs: Mapping[str, Array]) -> list[Array]:
-    """NumPy's results in float64, a piece at a time where every array is one axis of the same length."""
-    shapes = {a.shape for a in inputs.values()}
-    reduces = any(dict(s.options).get("axis", "no") != "no" for s in steps.steps)
-    if len(shapes) != 1 or len(next(iter(shapes))) != 1 or reduces:
-        return list(steps.run(inputs).values())
-    length = next(iter(shapes))[0]
-    pieces = []
-    for start in range(0, max(length, 1), _REFERENCE_CHUNK):
-        part = {name: a[start : start + _REFERENCE_CHUNK] for name, a in inputs.items()}
-        pieces.append(list(steps.run(part).values()))
-    return [np.concatenate([p[i] for p in pieces]) for i in range(len(pieces[0]))]
-
-
-def _distance(result: Array, reference: Array) -> float:
-    """Largest difference; equal infinities and NaNs are no difference, a NaN against a number is an infinite one."""
-    with np.errstate(all="ignore"):
-        worst = 0.0
-        for start in range(0, result.size, _REFERENCE_CHUNK):
-            a = result.reshape(-1)[start : start + _REFERENCE_CHUNK].astype(np.float64)
-            b = reference.reshape(-1)[start : start + _REFERENCE_CHUNK].astype(np.float64)
-            difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-            worst = max(worst, float(np.where(np.isnan(difference), np.inf, difference).max(initial=0.0)))
-    return worst
+def _seeded_array(shape: Sequence[int], dtype: np.dtype[Any], seed: int) -> Array:
+    """Seeded normals, written (so that pages exist); integers ten times as spread, unsigned magnitudes, bool signs."""
+    values: Array = np.random.default_rng(seed).standard_normal(tuple(shape), dtype=np.float32)
+    if dtype.kind == "b":
+        return values > 0
+    if dtype.kind == "u":
+        values = np.abs(values)
+    return (values * 10 if dtype.kind in "iu" else values).astype(dtype, copy=False)

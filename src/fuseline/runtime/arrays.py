@@ -1,13 +1,17 @@
-"""What native code knows of NumPy's arrays: their layout in memory, and two functions of NumPy's table."""
+"""What native code knows of NumPy's arrays: their layout in memory, and the functions of NumPy's tables."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 _NEW_FROM_DESCR, _SET_BASE_OBJECT = 94, 282
 """Positions in NumPy's table of array functions."""
@@ -92,3 +96,25 @@ def new_from_descr() -> int:
 def set_base_object() -> int:
     """Address of PyArray_SetBaseObject."""
     return numpy_function("_ARRAY_API", _SET_BASE_OBJECT)
+
+
+def _slow_data_address(a: Array) -> int:
+    return a.ctypes.data
+
+
+def _field_data_address(
+    a: Array, _at: Callable[[int], Any] = ctypes.c_int64.from_address, _head_bytes: int = object.__basicsize__
+) -> int:
+    """The field ``data``, the first of PyArrayObject after PyObject_HEAD (numpy/ndarraytypes.h)."""
+    address: int = _at(id(a) + _head_bytes).value
+    return address
+
+
+def _choose_data_address() -> Callable[[Array], int]:
+    samples: list[Array] = [np.zeros(3), np.zeros((4, 4))[1:, ::2]]
+    fits = all(_field_data_address(a) == _slow_data_address(a) for a in samples)
+    return _field_data_address if fits else _slow_data_address
+
+
+data_address = _choose_data_address()
+"""Address of an array's first element."""

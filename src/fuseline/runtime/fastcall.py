@@ -166,7 +166,7 @@ class _Record:
     def __init__(
         self, prepared: iterate.Prepared, numbers: Sequence[bool], limit: object, entry: tuple[Any, ...]
     ) -> None:
-        launch = prepared.launch
+        plan = prepared.plan
         self._prepared, self._entry = prepared, entry
         self._limit = limit if prepared.depends_on_limit else None
         self._job = ctypes.create_string_buffer(prepared.job)
@@ -179,10 +179,10 @@ class _Record:
             ctypes.addressof(self._layouts),
             8 * len(layouts[0]),
             ctypes.addressof(self._job),
-            launch.helpers,
+            plan.helpers,
             prepared.flags,
             recycle.SMALLEST_BYTES,
-            launch.items > _DIRECT_ITEMS,
+            plan.items > _DIRECT_ITEMS,
         )
 
     @property
@@ -201,7 +201,7 @@ def _layouts(prepared: iterate.Prepared, numbers: Sequence[bool]) -> list[list[i
         steps = [step * (length - 1) for step, length in zip(strides, shape, strict=True)]
         low, high = sum(min(s, 0) for s in steps), sum(max(s, 0) for s in steps) + item
         rank = _NUMBER if i < len(numbers) and numbers[i] else len(shape)
-        start = prepared.launch.nest.offsets[i]
+        start = prepared.plan.nest.offsets[i]
         number = likeness.setdefault((shape, strides, item), len(likeness))
         padding = [0] * (2 * (most_axes - len(shape)))
         found.append([rank, low, high, start, number, *shape, *strides, *padding])

@@ -70,7 +70,9 @@ def _sum(level: Array, in_rows: bool) -> Array:
         if in_rows and level.dtype == np.float32:
             iterate.run(_pair_sums(), [low.view(np.uint64)], [target])
         else:
-            iterate.run(_two("add", dtype_of(level.dtype)), [_every_second(low, axis, i) for i in (0, 1)], [target])
+            iterate.run(
+                _binary_loop("add", dtype_of(level.dtype)), [_every_second(low, axis, i) for i in (0, 1)], [target]
+            )
         _part(added, axis, half, None)[...] = last
         level = added
     return numerics.tree_sum(level, (axis,), level.dtype)
@@ -81,11 +83,11 @@ def _extremum(level: Array, in_rows: bool, op: str) -> Array:
     while level.shape[axis] > 1 and level.size >= SMALLEST_ITEMS:
         count = level.shape[axis]
         half = count // 2
-        larger = np.empty(_with_length(level.shape, axis, count - half), level.dtype)
+        next_level = np.empty(_with_length(level.shape, axis, count - half), level.dtype)
         halves = [_part(level, axis, 0, half), _part(level, axis, half, 2 * half)]
-        iterate.run(_two(op, dtype_of(level.dtype)), halves, [_part(larger, axis, 0, half)])
-        _part(larger, axis, half, None)[...] = _part(level, axis, 2 * half, None)
-        level = larger
+        iterate.run(_binary_loop(op, dtype_of(level.dtype)), halves, [_part(next_level, axis, 0, half)])
+        _part(next_level, axis, half, None)[...] = _part(level, axis, 2 * half, None)
+        level = next_level
     meaning = OPERATIONS[op].meaning
     assert meaning is not None
     return numerics.fold_axes(meaning, level, (axis,))
@@ -106,7 +108,7 @@ def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, .
 
 
 @functools.cache
-def _two(op: str, d: DType) -> Loop:
+def _binary_loop(op: str, d: DType) -> Loop:
     a, b = Expr(input_node("a", d)), Expr(input_node("b", d))
     return elementwise_loop(Graph([a.node, b.node], [("r", call(op, a, b).node)]))
 

@@ -13,7 +13,9 @@ from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
 from ...ir.node import Node
 from ..legalize import legalize
-from . import instructions, lockstep, rare
+from . import instructions, lockstep
+from .order import RareWork, schedule
+from .rare import write as write_rare
 from .target import LlvmTarget
 from .writer import FIRST_BLOCK, Writer
 
@@ -46,15 +48,15 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage.
     """
     legal = legalize(graph, native_half=target.has_half_conversion)
-    order = rare.schedule(legal)
+    order = schedule(legal)
     in_steps = lockstep.is_chain(legal, order)
     lanes = _lanes(legal, target, in_steps)
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
         writer.values[node] = _load(writer, index, node.dtype)
     for item in order:
-        if isinstance(item, rare.RareWork):
-            rare.write(writer, item)
+        if isinstance(item, RareWork):
+            write_rare(writer, item)
             continue
         writer.values[item] = instructions.write(writer, item)
         if in_steps:

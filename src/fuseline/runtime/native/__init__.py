@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...codegen.llvm.target import LlvmTarget
 from .. import cache, host, jit
+from ..fingerprint import generator_fingerprint
 from ..image import Image, LoadedImage
 from ..locks import Lock
 
@@ -41,7 +42,7 @@ def text(target: LlvmTarget) -> str:
 def load_cached(parts: tuple[str, ...], target: LlvmTarget, made: Callable[[], Image]) -> LoadedImage:
     """Code for what ``parts`` describe: from the cache, or ``made()`` and then cached."""
     objects = cache.object_cache()
-    name = cache.key(cache.generator_fingerprint(), host.identity(), repr(target), *parts)
+    name = cache.key(generator_fingerprint(), host.identity(), repr(target), *parts)
     stored = objects.get(name)
     if stored is not None:
         return LoadedImage(Image.from_bytes(stored))
