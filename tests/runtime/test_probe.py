@@ -5,11 +5,11 @@ import pytest
 
 import fuseline as fl
 from fuseline.machine.host import host_file, load_host
-from fuseline.runtime import host, probe
+from fuseline.runtime import host, probe, probe_kernels, probe_rates
 
 pytestmark = pytest.mark.skipif(not host.target_names(), reason="no compiled kernels on this processor")
 
-TINY = probe.Effort(1e-4, 1)
+TINY = probe_rates.Effort(1e-4, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -19,12 +19,12 @@ def _own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def kernels():
-    return probe._kernels()
+    return probe_kernels.kernels()
 
 
 def arrays(vectors):
     size = vectors * host.host_target().vector_bytes
-    found = [probe._aligned(size) for _ in range(3)]
+    found = [probe_rates._aligned(size) for _ in range(3)]
     for seed, array in enumerate(found):
         array.view(np.uint32)[:] = np.random.default_rng(seed).integers(1, 2**20, size // 4)
     return found

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 def errors_against_float64(
     program: Program, graph: Graph, inputs: Mapping[str, Array], calls: Mapping[int, Callable[[], Sequence[Array]]]
 ) -> dict[int, float]:
-    """How far the results of each of ``calls`` of ``graph`` are from the program computed in float64, at most, by NumPy.
+    """How far results of each of ``calls`` of ``graph`` are from the program computed in float64, at most, by NumPy.
 
     They may all write into the same arrays. Empty where a declaration or a cast of the program fixes what float64 would
     have to replace.
