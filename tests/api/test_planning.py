@@ -159,3 +159,10 @@ def test_without_exact_search_only_quick_answers_are_looked_for(monkeypatch: pyt
     plan_some_program(exact=False)
     plan_some_program()
     assert asked == [False, True]
+
+
+def test_results_show_themselves_in_one_line() -> None:
+    assert repr(fl.plan_buffers([(0, 3, 4), (3, 9, 4), (0, 9, 4)])) == "<PlanResult: 3 buffers, 8 B, optimal>"
+    assert repr(fl.plan_buffers([(0, 3, 4)])) == "<PlanResult: 1 buffer, 4 B, optimal>"
+    plan = fl.plan_program("h = x + b; out = h*tanh(h) + r", shape=1024, dtype="f32")
+    assert repr(plan).startswith("<JointPlan: 4 steps, ") and repr(plan).endswith(", optimal>")

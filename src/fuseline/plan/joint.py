@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fuseline.plan.arena.arguments import require_time_limit_s
 from fuseline.plan.arena.bounds import live_bound, require_capacity
-from fuseline.plan.arena.findings import Bound, Ground, Reason
+from fuseline.plan.arena.findings import Bound, Ground, Reason, outcome
 from fuseline.plan.arena.planner import Progress, plan_instance
 from fuseline.plan.arena.sections import cut
 from fuseline.plan.arena.types import Instance, PlanResult
@@ -91,6 +91,10 @@ class JointPlan:
     peak_without_reuse_bytes: int
     program_order_peak_bytes: int
     order_bound: Bound | None = None
+
+    def __repr__(self) -> str:
+        count = len(self.order)
+        return f"<JointPlan: {count} step{'s' * (count != 1)}, {outcome(self.arena.peak_bytes, self.gap)}>"
 
     @property
     def lower_bound_bytes(self) -> int:

@@ -137,3 +137,9 @@ class Bound:
     def derivation(self) -> str:
         """How that is known, in English."""
         return "; ".join(map(str, self.reasons))
+
+
+def outcome(peak_bytes: int, gap: float) -> str:
+    """A result in a few words: ``16 MiB, optimal`` or ``16 MiB, at most 2.38 % above the least``."""
+    proof = f"at most {100 * gap:.2f} % above the least" if gap else "optimal"
+    return f"{format_bytes(peak_bytes, binary=True)}, {proof}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from fuseline.errors import LimitError, PlanError
 from fuseline.plan.arena.arguments import as_int, is_whole
-from fuseline.plan.arena.findings import Bound, Method, named
+from fuseline.plan.arena.findings import Bound, Method, named, outcome
 
 MAX_BUFFERS = 1_000_000
 MAX_VALUE = 2**62
@@ -281,6 +281,10 @@ class PlanResult:
     stopped_because: str
     method: Method
     progress: tuple[Incumbent, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        count = len(self.instance.buffers)
+        return f"<PlanResult: {count} buffer{'s' * (count != 1)}, {outcome(self.peak_bytes, self.gap)}>"
 
     @property
     def peak_bytes(self) -> int:
