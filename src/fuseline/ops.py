@@ -1,9 +1,9 @@
 """The one table of operations.
 
-A row says everything the rest of fuseline needs to know of an operation: how many operands, which type rule, what it
-means on arrays, what it costs, how exact it is, whether code generators print it themselves, and how the formula
-language and NumPy spell it. Adding an operation is one row here and, if it is transcendental, one function in
-`mathlib`.
+A row says what all of fuseline needs to know of an operation: how many operands, which type rule, what it means on
+arrays, what it costs, how exact it is, whether code generators print it themselves, and how the formula language and
+NumPy spell it. Adding an operation is one row here and, if it is transcendental, one function in `mathlib`. Back ends
+name the primitives that they print, and `ir.infer` the attributes of the few operations that have any.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import struct
 
 import numpy as np
 import pytest
@@ -34,10 +35,24 @@ def test_an_image_survives_its_serialisation() -> None:
     assert image.imports and image.exports
 
 
+def with_head(head: bytes) -> bytes:
+    return b"FLIMG001" + struct.pack("<II", len(head), 0) + head
+
+
 @pytest.mark.parametrize("data", [b"", b"hello", b"FLIMG001" + b"\xff" * 8, b"FLIMG001" + bytes(7)])
 def test_bytes_that_are_no_image_are_refused(data: bytes) -> None:
     with pytest.raises(CompilerError):
         Image.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"{", b"\xff", b"[]", b"{}", b'{"exports": [], "imports": {}, "bases": []}', b'{"exports": {"a": null}}',
+     b'{"exports": {}, "imports": {"f": 3}, "bases": []}', b'{"exports": {}, "imports": {}, "bases": [[1]]}'],
+)  # fmt: skip
+def test_an_image_with_a_damaged_head_is_refused(head: bytes) -> None:
+    with pytest.raises(CompilerError, match="damaged head"):
+        Image.from_bytes(with_head(head))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def elementwise_loop(graph: Graph) -> Loop:
 
 
 _EXACT_NS, _MEASURED_NS = 0.02, 0.4
-"""An exact operation and a function on one element of four bytes, as docs/benchmarks.md has them for AVX2."""
+"""An exact operation and a function on one element of four bytes, about what an AVX2 processor takes."""
 
 
 def _item_ns(graph: Graph) -> float:

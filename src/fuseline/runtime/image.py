@@ -55,13 +55,16 @@ class Image:
         head_bytes, code_bytes = struct.unpack_from("<II", data, 8)
         if len(data) != 16 + head_bytes + code_bytes:
             raise CompilerError("a compiled kernel image is cut short")
-        head = json.loads(data[16 : 16 + head_bytes])
-        return cls(
-            code=data[16 + head_bytes :],
-            exports={str(k): int(v) for k, v in head["exports"].items()},
-            imports={str(k): tuple(int(slot) for slot in v) for k, v in head["imports"].items()},
-            bases=tuple((int(slot), int(offset)) for slot, offset in head["bases"]),
-        )
+        try:
+            head = json.loads(data[16 : 16 + head_bytes])
+            return cls(
+                code=data[16 + head_bytes :],
+                exports={str(k): int(v) for k, v in head["exports"].items()},
+                imports={str(k): tuple(int(slot) for slot in v) for k, v in head["imports"].items()},
+                bases=tuple((int(slot), int(offset)) for slot, offset in head["bases"]),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CompilerError(f"a compiled kernel image has a damaged head: {error!r}") from None
 
 
 class LoadedImage:

@@ -30,7 +30,8 @@ SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 the second for the cheapest. Larger results are worth recycling."""
 FEW_ROWS = 64
 """Operands that are not contiguous and of one shape go that way too if they have at most this many rows."""
-_PREPARED_CALLS = 256
+_PREPARED_IN_PYTHON = 256
+"""Calls that are remembered with all that is known of them; the last few also in native code, see `FastCall`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ class ElementwiseKernel:
         if prepared is None:
             return
         if all(plain):
-            if len(self._prepared) >= _PREPARED_CALLS:
+            if len(self._prepared) >= _PREPARED_IN_PYTHON:
                 self._prepared.clear()
             self._prepared[_signature_of(tuple(arrays))] = prepared
         if self._fast is not None:

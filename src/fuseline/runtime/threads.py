@@ -73,12 +73,17 @@ def affinity() -> int:
     return len(mask(0)) if mask else os.cpu_count() or 1
 
 
+_LOCK_BYTES, _LOCKS = 128, 3
+"""Of `%pool` in native/pool.ll: a mutex and two conditions, each with room for any system's, and then numbers."""
 _PATIENCE, _THREADS, _PROCESS, _PROCESSOR, _PLACING = 2, 3, 4, 5, 6
-"""Numbers behind the locks of `%pool`, by position."""
+"""The numbers, by position."""
 _PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
 """What the C library of Linux has to ask and to say where a thread runs."""
 _TAKEN = _PLACING + len(_PLACING_CALLS)
 _CLOCK = _TAKEN + 1
+_NUMBERS = _CLOCK + 4
+_LINE_BYTES = 64
+"""A cache line, at which the pool begins."""
 
 
 class Pool:
@@ -89,15 +94,16 @@ class Pool:
         self.process = os.getpid()
         self.worker_count = 0
         self._lock = Lock()
-        count = _CLOCK + 4
-        self._memory = ctypes.create_string_buffer(3 * 128 + count * 8 + 64)
+        size_bytes = _LOCKS * _LOCK_BYTES + _NUMBERS * ctypes.sizeof(ctypes.c_int64)
+        self._memory = ctypes.create_string_buffer(size_bytes + _LINE_BYTES)
         immortal(self._memory)  # workers look at it until the process is gone
-        self.address = -(-ctypes.addressof(self._memory) // 64) * 64
+        self.address = -(-ctypes.addressof(self._memory) // _LINE_BYTES) * _LINE_BYTES
         libc = ctypes.CDLL(None)
-        libc.pthread_mutex_init(ctypes.c_void_p(self.address), None)
-        libc.pthread_cond_init(ctypes.c_void_p(self.address + 128), None)
-        libc.pthread_cond_init(ctypes.c_void_p(self.address + 256), None)
-        self._numbers = (ctypes.c_int64 * count).from_address(self.address + 3 * 128)
+        mutex, *conditions = (ctypes.c_void_p(self.address + i * _LOCK_BYTES) for i in range(_LOCKS))
+        libc.pthread_mutex_init(mutex, None)
+        for condition in conditions:
+            libc.pthread_cond_init(condition, None)
+        self._numbers = (ctypes.c_int64 * _NUMBERS).from_address(self.address + _LOCKS * _LOCK_BYTES)
         self._numbers[_PATIENCE], self._numbers[_PROCESS] = _PATIENCE_PAUSES, self.process
         self._numbers[_PROCESSOR], self._numbers[_CLOCK] = -1, time.CLOCK_MONOTONIC
         calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]

@@ -170,8 +170,9 @@ class Loops:
 
 _SEAL = "seal.json"
 _NOTE_S = 86_400.0
-_COMPILE_S = 8.0
-_LOAD_S = 1.5
+"""How long a failed compilation is remembered: a day."""
+_COMPILE_S, _LOAD_S = 8.0, 1.5
+"""The least time left for which compiling is begun, and compiled code is loaded."""
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from fuseline.plan.arena.sections import Sections
 
-_NODES_A_BUFFER = 2.5
-_MORE_NODES = 8
+_NODES_A_BUFFER, _MORE_NODES = 2.5, 8
+"""Nodes of a dive: nearly all small arenas are filled within a node or two a buffer, or not at all."""
 _DONE = 1 << 61
+"""The floor of a section in which nothing is left to place, above every offset."""
 
 Conflicts = Sequence[Sequence[int]]
 

@@ -14,7 +14,9 @@ from fuseline.plan.arena.compiled import Loops
 from fuseline.plan.arena.sections import Sections
 
 _MAX_LEVELS = 8000
+"""Decisions that may be under way at once."""
 _MAX_TRAIL_WORDS = 4_000_000
+"""Of 64 bits, which say what each decision depends on: 32 MB."""
 
 
 KERNEL = Loops(

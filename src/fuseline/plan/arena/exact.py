@@ -19,15 +19,23 @@ from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
 NODES_A_BUFFER = 4
-SLICE_NODES = 4_000
-PURE_SLICE_NODES = 50
+"""Of the shortest walk: a first dive takes a node a buffer, and a few times that leaves room to repair it."""
+SLICE_NODES, PURE_SLICE_NODES = 4_000, 50
+"""Nodes between two looks at the clock, compiled and as plain Python: some milliseconds."""
 _SLICE_ENTRIES = 500_000
+"""Nodes times entries between two looks of plain Python: a node may look at every entry."""
 _PLAIN_RESTARTS = 12
+"""Restarts at the bound itself before every other one tries a capacity above it."""
 _GROW_AFTER = 60_000
+"""Nodes of restarts after which an instance counts as hard and is filled part by part (decision 0021)."""
 _GROWTH_NODES = 300_000
+"""Nodes for one part."""
 _GROWTH_FACTOR = 3
+"""Nodes of growing for each one of restarts, from then on."""
 _GROWTH_SHARES = (0.5, 0.5, 0.75)
+"""Where between bound and best answer the capacity of a growth lies, in turn."""
 _FRACTIONS = 5
+"""Capacities above the bound are below the best answer by 1/2 to 1/2**5 of what lies between."""
 
 
 def luby(k: int) -> int:
@@ -117,10 +125,8 @@ class ExactSearch:
         self._restarts = 0
         self._seed = seed
         self._growths = self._grown = 0
-        # A first dive takes a node a buffer; a few times that leaves room to repair it.
         self._base_nodes = max(200, NODES_A_BUFFER * len(self._walk.buffers))
         self.nodes = 0
-        # A node looks at what its decisions touch, at most at all entries, and the clock is to be asked in time.
         entries = sum(sections.upper) - sum(sections.lower)
         self._pure_slice = max(1, min(PURE_SLICE_NODES, _SLICE_ENTRIES // max(1, entries)))
 

@@ -16,8 +16,11 @@ from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.sections import Sections
 
 _SHARES = (0.7, 0.82, 0.93, 0.96, 0.98, 1.0)
+"""Of all sections, the parts: steps get shorter as parts get harder."""
 _NOISE = (0.0, 0.005, 0.02, 0.05)
+"""Of the capacity: how far an order may stray from the offsets that guide it."""
 _PLAIN_EVERY = 3
+"""Every third restart is not guided, for parts whose beginning was filled badly."""
 
 Order = Callable[[int], list[int]]
 

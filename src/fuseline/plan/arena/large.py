@@ -18,10 +18,13 @@ from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
 LARGE_BUFFERS = 4_000
+"""Buffers from which on there is no exact search, whose conflicts and tables grow with their square."""
 _PATIENCE = 80
+"""Rounds without a better answer after which there will be none."""
 _RESTART = 20
-_PLAIN_STEPS = 500
-_COMPILED_STEPS = 5_000
+"""Rounds without a better answer after which the keys of the best one are taken up again."""
+_PLAIN_STEPS, _COMPILED_STEPS = 500, 5_000
+"""Buffers placed between two looks at the clock: some milliseconds."""
 _PLAIN_ORDERS = (Order.AREA, Order.SIZE, Order.LIFETIME)
 
 VALLEY = Loops(

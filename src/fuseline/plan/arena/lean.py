@@ -13,6 +13,7 @@ from fuseline.plan.arena.portfolio import Answer
 from fuseline.plan.arena.sections import Sections
 
 _ASK_EVERY = 64
+"""Buffers between two looks at the clock."""
 
 
 def lean_answers(sections: Sections, stop: Callable[[], bool]) -> Iterator[Answer]:

@@ -28,17 +28,27 @@ from fuseline.plan.arena.types import Incumbent, Instance, PlanResult
 
 DEFAULT_TIME_LIMIT_S = 60.0
 _BOUNDED_FILLINGS = 1
+"""Fillings of a large arena where the work is bounded: each takes about a second for 100,000 buffers."""
 _MAX_BOUNDED_FILLING = 20_000
+"""Buffers from which on not even one is made then."""
 _GOOD_ENOUGH = 1.01
+"""A peak over the bound that a filling, where the work is bounded, is not tried to improve."""
 _LARGE_WITH_GAPS = 1_500
-_FIRST_ORDERS = 1
+"""Buffers, some with gaps, from which on the pairs that meet in time are too many to keep."""
+_ANSWERS_BEFORE_SEARCH = 2
+"""One order, by best fit and by first fit: an upper bound for the exact search, which comes next."""
 _CHECK_SHARE = 1.8
+"""Seconds that checking an answer takes, for each second that cutting time and the live bound took."""
 _FIRST_STACKED_SETS = 200
+"""Sets that a search for the least stack may keep before the first answers; `stacking.MAX_SETS` after them."""
 _TELL_EVERY_S = 0.5
-_PURE_NODES = 1_000
+"""Seconds between two reports where nothing new was found."""
+_PURE_NODES, _PURE_WORK = 1_000, 2_000_000
+"""Nodes, and nodes times entries, that plain Python walks while compiled code would be loaded."""
 _EARLY_NODES = 25_000
-_PURE_WORK = 2_000_000
+"""Nodes of compiled search before the other quick answers, which are slower on most instances."""
 _MAX_EXACT_ENTRIES = 2_000_000
+"""Pairs of a buffer and a section in which it lives: more are too many for the exact search's tables."""
 
 Progress = Callable[[Incumbent], None]
 
@@ -162,10 +172,10 @@ class _Planning:
                 return "time limit"
             if large and node_limit is not None and k + 1 == _BOUNDED_FILLINGS:
                 return "effort spent"
-            if exact and k + 1 == 2 * _FIRST_ORDERS and sections.windows and self._exhaust_windows():
+            if exact and k + 1 == _ANSWERS_BEFORE_SEARCH and sections.windows and self._exhaust_windows():
                 return "capacity reached"
             early = self._early_nodes() if node_limit is None else node_limit
-            if exact and not large and k + 1 == 2 * _FIRST_ORDERS and self._exact(early):
+            if exact and not large and k + 1 == _ANSWERS_BEFORE_SEARCH and self._exact(early):
                 return "capacity reached"
         if self._late():
             return "time limit"

@@ -19,7 +19,9 @@ from fuseline.plan.arena.sections import Sections
 Conflicts = list[list[int]]
 
 FEW_BUFFERS = 128
+"""Up to so many are first placed by valleys and a short search, more by best fit in time."""
 _ASK_EVERY = 32
+"""Buffers between two looks at the clock."""
 
 Stop = Callable[[], bool]
 

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Sequence
 
 MAX_SETS = 4_000
+"""Sets of stacked buffers that a search for the least stack may keep."""
 
 
 def least_stack(buffers: Sequence[tuple[int, int]], max_sets: int) -> int:

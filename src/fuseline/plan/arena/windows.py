@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from fuseline.plan.arena.sections import Sections
 
 MAX_BUFFERS = 24
-MAX_NODES = 4_000
-_MAX_OFFSETS = 1_500
+"""With gaps every buffer has offsets on every other, so the search is for few."""
+MAX_NODES, _MAX_OFFSETS = 4_000, 1_500
+"""Nodes of a search, and offsets that it may have to try, all in plain Python."""
 _ASK_EVERY = 8
+"""Nodes, or offsets, between two looks at the clock."""
 
 _Meeting = tuple[int, int, int, int]
 """``(low, high, other low, other high)``: what two buffers use at the same moment, from their own offsets."""

@@ -12,12 +12,12 @@ from fuseline.plan.schedule.greedy import ORDERS
 from fuseline.plan.schedule.problem import ScheduleProblem, peak_of_schedule
 
 DEFAULT_TIME_LIMIT_S = 10.0
-_EXACT_OPERATIONS = 2_000
-_EXACT_STATES = 30_000
-_BEAM_OPERATIONS = 3_000
-_BEAM_WIDTHS = (8, 64)
-_BOUNDED_STATES = 4_000
-_BOUNDED_BEAM = 1_000
+_EXACT_OPERATIONS, _EXACT_STATES = 2_000, 30_000
+"""The largest problem that is searched exactly, and the sets of operations done that the search may keep."""
+_BEAM_OPERATIONS, _BEAM_WIDTHS = 3_000, (8, 64)
+"""The largest problem for beam search, and the orders that it keeps, the quick beam first."""
+_BOUNDED_STATES, _BOUNDED_BEAM = 4_000, 1_000
+"""The same, states and operations of a beam, where the work is bounded instead of the time."""
 
 
 @dataclass(frozen=True, slots=True)

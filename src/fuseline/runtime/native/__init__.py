@@ -60,7 +60,7 @@ def _support() -> LoadedImage:
 
 
 def support() -> LoadedImage:
-    """The shared code of this process: fl_ufunc_loop, fl_run, fl_run_alone, fl_worker, fl_publish and fl_call."""
+    """The shared code of this process, with every function that Python calls or hands out among its exports."""
     with _load_lock:
         return _support()
 
