@@ -25,7 +25,8 @@ from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 from fuseline.ir import parse_graph, print_graph
 from fuseline.ir.dtype import F32
-from fuseline.ir.program import Program, input_types, specialise
+from fuseline.ir.program import Program
+from fuseline.ir.specialise import input_types, specialise
 from fuseline.runtime import host
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"

@@ -24,8 +24,9 @@ from fuseline.ir.graph import Graph
 from fuseline.ir.infer import tensor_type
 from fuseline.ir.literals import evaluate_literals
 from fuseline.ir.node import Node, Number, literal, make
-from fuseline.ir.program import Declaration, Program, ValueNames, specialise
+from fuseline.ir.program import Declaration, Program, ValueNames
 from fuseline.ir.size import Shape, shape_text
+from fuseline.ir.specialise import specialise
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS, Operation
 

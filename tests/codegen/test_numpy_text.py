@@ -11,7 +11,7 @@ from arrays import same_bits
 from fuseline.api.program import evaluate, graph, optimize
 from fuseline.codegen.numpy import build_steps, emit_numpy
 from fuseline.codegen.numpy.steps import RESERVED
-from fuseline.ir.program import specialise
+from fuseline.ir.specialise import specialise
 from fuseline.ir.types import TensorType
 from fuseline.ops import SPELLINGS
 from programs import seeded_programs

@@ -16,8 +16,9 @@ from fuseline.frontends.formula import parse_formula
 from fuseline.ir import Graph, TensorType, dtype, interpret
 from fuseline.ir.dtype import BF16, F32, F64, I32, I64
 from fuseline.ir.node import literal, literal_value
-from fuseline.ir.program import Declaration, Program, input_types, specialise
+from fuseline.ir.program import Declaration, Program
 from fuseline.ir.size import named
+from fuseline.ir.specialise import input_types, specialise
 from fuseline.ops import OPERATIONS, SPELLINGS
 from programs import ELEMENTWISE, REDUCTIONS, RandomProgram, programs, seeded_programs
 

@@ -13,7 +13,7 @@ from fuseline.frontends import formula
 from fuseline.frontends.formula import MAX_TEXT_BYTES, RESERVED_INPUTS, parse_formula
 from fuseline.ir.dtype import F32
 from fuseline.ir.graph import MAX_NODES, Graph
-from fuseline.ir.program import input_types, specialise
+from fuseline.ir.specialise import input_types, specialise
 
 MISTAKES: list[tuple[str, int, int, str, str]] = [
     # text, line, column, what the message says, what the advice says

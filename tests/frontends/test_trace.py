@@ -16,7 +16,8 @@ from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 from fuseline.ir import interpret
 from fuseline.ir.dtype import BOOL, F32, F64, I32
-from fuseline.ir.program import Declaration, Program, input_types, specialise
+from fuseline.ir.program import Declaration, Program
+from fuseline.ir.specialise import input_types, specialise
 from fuseline.ir.types import TensorType
 
 WEIGHTS = np.arange(5.0)

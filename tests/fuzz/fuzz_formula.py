@@ -19,7 +19,8 @@ if __name__ == "__main__":
 from fuseline.errors import FormulaError, FuselineError
 from fuseline.frontends.formula import parse_formula
 from fuseline.ir import Graph, TensorType, dtype, verify
-from fuseline.ir.program import Program, specialise
+from fuseline.ir.program import Program
+from fuseline.ir.specialise import specialise
 from fuseline.ops import OPERATIONS, SPELLINGS
 from programs import ELEMENTWISE, REDUCTIONS, seeded_programs
 

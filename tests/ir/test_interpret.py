@@ -78,7 +78,7 @@ def test_an_element_depends_on_its_own_operands_alone(made: RandomProgram) -> No
     single = interpret(made.graph, made.arrays)
     types = {n: TensorType(t.dtype, (5,)) for n, t in made.types.items()}
     arrays = {n: np.repeat(np.ravel(a)[:1], 5) for n, a in made.arrays.items()}
-    from fuseline.ir.program import specialise
+    from fuseline.ir.specialise import specialise
 
     program = made.program
     assume(not any(d.shape for d in program.inputs))

@@ -19,7 +19,7 @@ from fuseline.ir import TensorType, decimals, dtype, interpret
 from fuseline.ir.dtype import BOOL, F16, F32, F64, I8, I64, U8, U64, DType
 from fuseline.ir.literals import MAX_INTEGER_BITS, evaluate_literals
 from fuseline.ir.node import const, const_array
-from fuseline.ir.program import specialise
+from fuseline.ir.specialise import specialise
 from fuseline.ops import OPERATIONS
 
 NAN, INF = math.nan, math.inf

@@ -14,7 +14,8 @@ from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 from fuseline.ir import TensorType, dtype
 from fuseline.ir.dtype import BF16, F32, F64, I32, U8
-from fuseline.ir.program import Program, input_types, specialise
+from fuseline.ir.program import Program
+from fuseline.ir.specialise import input_types, specialise
 from programs import ELEMENTWISE, REDUCTIONS, RandomProgram, programs
 
 WEIGHTS = np.arange(3.0)

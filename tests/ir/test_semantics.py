@@ -17,7 +17,7 @@ import pytest
 from arrays import Array, first_difference, same_bits, special_values
 from fuseline.frontends.formula import parse_formula
 from fuseline.ir import TensorType, dtype, interpret
-from fuseline.ir.program import specialise
+from fuseline.ir.specialise import specialise
 from fuseline.ops import OPERATIONS
 from programs import DTYPES, ELEMENTWISE, INTEGERS, RandomProgram, operation_programs
 

@@ -16,8 +16,9 @@ from fuseline.ir import TensorType, dtype, make, promote, signature, tensor_type
 from fuseline.ir.dtype import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
 from fuseline.ir.index_map import IndexMap, broadcast_map, identity
 from fuseline.ir.node import literal
-from fuseline.ir.program import Declaration, Program, specialise
+from fuseline.ir.program import Declaration, Program
 from fuseline.ir.size import named
+from fuseline.ir.specialise import specialise
 from fuseline.ops import OPERATIONS
 from programs import DTYPES, ELEMENTWISE
 

@@ -11,7 +11,8 @@ from ..codegen.numpy import NumpyProgram, build_steps
 from ..errors import FuselineError
 from ..ir.dtype import F64
 from ..ir.graph import Graph
-from ..ir.program import Program, specialise
+from ..ir.program import Program
+from ..ir.specialise import specialise
 from ..ir.types import TensorType
 from ..passes.pipeline import optimize
 

@@ -18,8 +18,9 @@ from ..floating_point import default_environment
 from ..ir.dtype import DTYPES, F32, DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph, topological
-from ..ir.program import Declaration, Program, input_types, specialise
+from ..ir.program import Declaration, Program
 from ..ir.size import Size
+from ..ir.specialise import input_types, specialise
 from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize

@@ -20,7 +20,7 @@ from ..errors import CompilerError, FuselineError, LimitError, UnsupportedError
 from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
-from ..ir.program import input_types, specialise
+from ..ir.specialise import input_types, specialise
 from ..ir.types import TensorType
 from ..ops import OPERATIONS
 from ..passes.pipeline import optimize

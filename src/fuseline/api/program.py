@@ -13,8 +13,9 @@ from ..ir.dtype import DType
 from ..ir.dtype import dtype as dtype_of
 from ..ir.graph import Graph
 from ..ir.interpret import interpret
-from ..ir.program import Program, input_types, specialise
+from ..ir.program import Program
 from ..ir.size import Shape, names_in, sizes_wanted
+from ..ir.specialise import input_types, specialise
 from ..passes.pipeline import optimize as run_pipeline
 from .defaults import RUN_DTYPE
 

@@ -1,0 +1,207 @@
+"""A program for inputs of certain dtypes and shapes.
+
+It is walked once: numbers fold among themselves, take the dtype of the array they meet, and every instruction gets the
+type that NumPy would give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import FuselineError, LiteralError, ShapeError, located, source_line
+from ..floating_point import default_environment
+from ..ops import OPERATIONS, Operation, operation
+from .dtype import BOOL, DType, common_dtype
+from .garbage import collection_paused
+from .graph import Graph
+from .infer import tensor_type
+from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
+from .node import Attrs, Node, Number, const, literal_value, make
+from .program import Program
+from .size import Shape
+from .types import TensorType
+
+
+@default_environment()
+def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
+    """The typed graph for inputs of these types, before any pass.
+
+    Raises the error of the rule that is broken, with the line, the column and a caret.
+    """
+    work = _Specialisation(program, types)
+    with collection_paused():
+        for node in program.nodes:
+            try:
+                work.values[node] = work.instruction(node)
+            except FuselineError as error:
+                raise _with_location(error, program, node) from None
+        return work.graph()
+
+
+Value = Node | Number
+"""A typed node, or a number that has not met an array."""
+
+
+_NODES = {Node}
+
+
+class _Specialisation:
+    def __init__(self, program: Program, types: Mapping[str, TensorType]) -> None:
+        self.program = program
+        self.values: dict[Node, Any] = {}
+        self.inputs: list[Node] = []
+        self.nodes: dict[Node, None] = {}
+        self.names: dict[Node, str] = {}
+        self.source_names = program.names
+        self.types: dict[tuple[object, ...], TensorType] = {}
+        """The type of an operation on operands of certain types, by their identity: large programs have few."""
+        for declared in program.inputs:
+            typed = make("input", (), (("name", declared.name),), types[declared.name])
+            self.values[make("input", (), (("name", declared.name),))] = typed
+            self.inputs.append(typed)
+
+    def value(self, node: Node) -> Any:
+        """The typed node or number that an untyped node has become; a tuple for several results."""
+        known = self.values.get(node)
+        if known is None:
+            known = self.values[node] = literal_value(node) if node.op == "literal" else node
+        return known
+
+    def instruction(self, node: Node) -> Value | tuple[Value, ...]:
+        """An operation whose results are operations of their own is taken apart: equal operands are shared anyway."""
+        row = operation(node.op)
+        if row.parts:
+            return tuple(self.single(make(part, node.args, node.attrs), OPERATIONS[part]) for part in row.parts)
+        if node.op == "proj":
+            picked: Value = self.value(node.args[0])[node.attr("index")]
+            return self.called(picked, node) if isinstance(picked, Node) else picked
+        return self.single(node, row)
+
+    def single(self, node: Node, row: Operation) -> Value:
+        """An operation with one result."""
+        operands: list[Any] = list(map(self.values.get, node.args))
+        if None in operands:
+            operands = list(map(self.value, node.args))
+        if {*map(type, operands)} <= _NODES:
+            return self.made(node.op, tuple(operands), node.attrs, node)
+        if row.type_rule == "cast":
+            return self.made(node.op, (self.as_node(operands[0]),), node.attrs, node)
+        if row.index_rule == "elementwise" and not any(isinstance(v, Node) for v in operands):
+            return evaluate_literals(node.op, operands)
+        args = self.met(node.op, operands)
+        if row.type_rule == "compare":
+            return self.comparison(node, args, operands)
+        return self.made(node.op, args, node.attrs, node)
+
+    def as_node(self, value: Value) -> Node:
+        return value if isinstance(value, Node) else number_const(value, default_dtype(value))
+
+    def met(self, op: str, operands: Sequence[Value]) -> tuple[Node, ...]:
+        """Numbers converted to the dtype of the arrays beside them (NEP 50); a bool has a dtype, as in NumPy."""
+        if len(operands) == 2:  # nearly always: a float beside an array of floats
+            a, b = operands
+            if isinstance(a, Node) and isinstance(b, float) and a.dtype.is_float:
+                return a, const(b, a.dtype)
+            if isinstance(b, Node) and isinstance(a, float) and b.dtype.is_float:
+                return const(a, b.dtype), b
+        if op == "where":
+            condition = operands[0] if isinstance(operands[0], Node) else number_const(bool(operands[0]), BOOL)
+            return condition, *self.met("", operands[1:])
+        if op == "pow" and isinstance(operands[0], Node) and not isinstance(operands[1], Node):
+            self.check_exponent(operands[0].dtype, operands[1])
+        given = [number_const(v, BOOL) if isinstance(v, bool) else v for v in operands]
+        kinds = tuple([v.dtype for v in given if isinstance(v, Node)])
+        common: DType | None = common_dtype(kinds) if kinds else None
+        for v in given:
+            if not isinstance(v, Node):
+                common = meeting_dtype(v, common)
+        assert common is not None
+        clamped = common.is_integer and bool(op) and OPERATIONS[op].type_rule == "compare"
+        return tuple([v if isinstance(v, Node) else self.beside(v, common, clamped) for v in given])
+
+    @staticmethod
+    def beside(value: Number, d: DType, clamped: bool) -> Node:
+        """A number as a constant of the dtype it meets; what is only compared may be out of range."""
+        if clamped and not in_range(value, d):
+            value = limits(d)[value > 0]
+        return number_const(value, d)
+
+    @staticmethod
+    def check_exponent(base: DType, exponent: Number) -> None:
+        if not base.is_float and isinstance(exponent, int) and exponent < 0:
+            raise LiteralError(f"{base} to the power {exponent}: integers have no negative powers; use x**{exponent}.0")
+
+    def comparison(self, node: Node, args: tuple[Node, ...], operands: Sequence[Value]) -> Node:
+        """A number outside the array's integer range still compares as the number it is."""
+        outside = [i for i, v in enumerate(operands) if not isinstance(v, Node) and self.outside(v, args[i].dtype)]
+        if not outside:
+            return self.made(node.op, args, node.attrs, node)
+        number = operands[outside[0]]
+        assert not isinstance(number, Node)
+        left_is_smaller = (number > 0) == (outside[0] == 1)
+        truth = {"lt": left_is_smaller, "le": left_is_smaller, "gt": not left_is_smaller, "ge": not left_is_smaller}
+        array = args[1 - outside[0]]
+        always = truth.get(node.op, node.op == "ne")
+        # `x == x` on integers is true everywhere, with the array's shape.
+        return self.made("eq" if always else "ne", (array, array), (), node)
+
+    @staticmethod
+    def outside(value: Number, d: DType) -> bool:
+        return d.is_integer and not in_range(value, d)
+
+    def made(self, op: str, args: tuple[Node, ...], attrs: Attrs, origin: Node) -> Node:
+        kind = (op, attrs, *[id(a.type) for a in args])
+        type_ = self.types.get(kind)
+        if type_ is None:
+            type_ = self.types[kind] = self.type_of(op, args, attrs)
+        typed = make(op, args, attrs, type_)
+        self.nodes[typed] = None
+        return self.called(typed, origin) if self.source_names else typed
+
+    def type_of(self, op: str, args: tuple[Node, ...], attrs: Attrs) -> TensorType:
+        types = [a.tensor for a in args]
+        try:
+            return tensor_type(op, types, attrs)
+        except ShapeError:
+            return tensor_type(op, types, attrs, [self.label(a) for a in args])  # the same error, naming the operands
+
+    def called(self, typed: Node, origin: Node) -> Node:
+        """``typed`` by the name of the untyped node it comes from; the first name stays."""
+        name = self.source_names.get(origin)
+        if name is not None:
+            self.names.setdefault(typed, name)
+        return typed
+
+    def label(self, node: Node) -> str:
+        if node.op == "input":
+            return str(node.attr("name"))
+        return self.names.get(node) or (f"the result of {node.op}" if node.op != "const" else "a number")
+
+    def graph(self) -> Graph:
+        outputs = [(name, self.as_node(self.value(node))) for name, node in self.program.outputs]
+        return Graph(self.inputs, outputs, self.nodes, self.names)
+
+
+def _with_location(error: FuselineError, program: Program, node: Node) -> FuselineError:
+    line, column = program.locations.get(node, (0, 0))
+    if not line:
+        return error
+    text = located(str(error), source_line(program.source, line), line, column)
+    return type(error)(f"{program.origin}, {text}" if program.origin else text)
+
+
+def input_types(
+    program: Program,
+    dtype: DType,
+    shape: Shape | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, TensorType]:
+    """Types for every input: declared ones as declared, the others of ``dtype`` and ``shape``; ``sizes`` bind names."""
+    result = {}
+    for d in program.inputs:
+        dims: Any = d.shape if d.shape is not None else shape
+        if sizes and dims is not None:
+            dims = tuple(sizes.get(str(x), x) for x in dims)
+        result[d.name] = TensorType(d.dtype or dtype, dims)
+    return result
