@@ -27,7 +27,7 @@ from peers import is_installed
 from fuseline.plan.arena import engine, large, portfolio
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
-from fuseline.plan.arena.engine import KERNEL, Walk
+from fuseline.plan.arena.engine import WALK, Walk
 from fuseline.plan.arena.instance_csv import read_csv
 from fuseline.plan.arena.large import VALLEY
 from fuseline.plan.arena.planner import plan_instance
@@ -144,7 +144,7 @@ def small_table(quick: bool = False) -> str:
     for name, value in (("plain Python (`FUSELINE_CACHE=off`)", "off"), ("compiled code loaded", "")):
         os.environ["FUSELINE_CACHE"] = value
         if not value:
-            KERNEL.ready()
+            WALK.ready()
             sections = cut(plans[0].instance)
             Walk(sections, compiled=True).restart(list(range(sections.buffer_count)), 1)
         for kind in small.Kind:
@@ -186,7 +186,7 @@ def main() -> None:
         instances += generated()
     if chosen.only:
         instances = [i for i in instances if i.name.split(".")[0] in chosen.only.split(",")]
-    for loops, module in ((KERNEL, engine), (VALLEY, large)):
+    for loops, module in ((WALK, engine), (VALLEY, large)):
         if numba_available() and not loops.ready():
             module.build()
     tables = [] if chosen.small else [table(instances, chosen.time_limit, chosen.cpsat_seconds, chosen.cpsat_buffers)]

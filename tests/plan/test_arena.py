@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from arenas import instances, least_peak, live_sum, valid, windowed
 from fuseline.errors import InfeasibleError, PlanError
-from fuseline.plan.arena import engine, exact, kernel, portfolio
+from fuseline.plan.arena import engine, exact, portfolio, walk_loops
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.engine import Walk
 from fuseline.plan.arena.findings import Ground
@@ -112,9 +112,9 @@ class ArrayWalk(Walk):
         def interpreted(function: Callable[..., int]) -> Callable[..., int]:
             return lambda m, at, n: function(Wrapping(m), at, n)
 
-        functions = {name: interpreted(getattr(kernel, name)) for name in ("propagate", "walk")}
+        functions = {name: interpreted(getattr(walk_loops, name)) for name in ("propagate", "walk")}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(vars(engine.KERNEL), "functions", SimpleNamespace(**functions))
+            patch.setitem(vars(engine.WALK), "functions", SimpleNamespace(**functions))
             super().__init__(sections, compiled=True)
 
 
@@ -158,7 +158,7 @@ def test_the_compiled_walk_and_the_plain_one_visit_the_same_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    monkeypatch.setitem(vars(engine.KERNEL), "functions", engine.KERNEL.compiled_in(tmp_path))
+    monkeypatch.setitem(vars(engine.WALK), "functions", engine.WALK.compiled_in(tmp_path))
     for sections in walk_instances(12):
         walks = [Walk(sections, compiled) for compiled in (False, True)]
         plain, compiled = (outcomes(walk, sections, 3) for walk in walks)

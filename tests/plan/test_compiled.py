@@ -114,8 +114,8 @@ def test_a_short_time_limit_never_starts_the_compiler(kept: Path, monkeypatch: p
 
 
 def test_a_compiler_that_fails_leaves_plain_python(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Loops((engine.kernel,), ("propagate", "walk"), "raise SystemExit(1)")
-    monkeypatch.setattr("fuseline.plan.arena.planner.KERNEL", broken)
+    broken = Loops((engine.walk_loops,), ("propagate", "walk"), "raise SystemExit(1)")
+    monkeypatch.setattr("fuseline.plan.arena.planner.WALK", broken)
     monkeypatch.setattr(Building, "_begun", {})
     instance = arena_instances.packed(150, 4096)
     result = plan_instance(instance, time_limit_s=9)
@@ -171,7 +171,7 @@ def test_a_damaged_cache_of_the_search_is_replaced_and_planning_goes_on(kept: Pa
     environment = {**os.environ, "FUSELINE_CACHE_DIR": str(tmp_path)}
     build = [sys.executable, "-c", "from fuseline.plan.arena.engine import build; build()"]
     subprocess.run(build, env=environment, check=True, timeout=300)
-    ready = "from fuseline.plan.arena.engine import KERNEL; raise SystemExit(not KERNEL.ready())"
+    ready = "from fuseline.plan.arena.engine import WALK; raise SystemExit(not WALK.ready())"
     assert subprocess.run([sys.executable, "-c", ready], env=environment, timeout=60).returncode == 0
     for path in tmp_path.rglob("*.nbc"):
         data = bytearray(path.read_bytes())

@@ -12,7 +12,7 @@ from fuseline.errors import PlanError
 from fuseline.plan.schedule.beam import beam_order
 from fuseline.plan.schedule.downsets import least_memory_order
 from fuseline.plan.schedule.greedy import ORDERS
-from fuseline.plan.schedule.planner import order_for_least_memory
+from fuseline.plan.schedule.least_memory import order_for_least_memory
 from fuseline.plan.schedule.problem import ScheduleProblem, Value, peak_of
 
 

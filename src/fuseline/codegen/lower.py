@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..ir.graph import Graph
 from ..mathlib.expand import expand
 from ..passes.rewrite import rewrite
-from .composites import C_RULES
 from .legalize import legalize
+from .several_calls import C_RULES
 
 
 def lower(graph: Graph, *, library: frozenset[str] = frozenset()) -> Graph:

@@ -15,7 +15,7 @@ from fuseline.plan.arena.planner import Progress, plan_instance
 from fuseline.plan.arena.sections import cut
 from fuseline.plan.arena.types import Instance, PlanResult
 from fuseline.plan.inplace import Origin, Overwrite, StorageGraph
-from fuseline.plan.schedule.planner import Schedule, order_for_least_memory
+from fuseline.plan.schedule.least_memory import Schedule, order_for_least_memory
 from fuseline.plan.schedule.problem import ScheduleProblem, peak_of, peak_of_schedule
 
 THIS_ORDER = "this order"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fuseline.ir.graph import Graph
 from fuseline.plan.buffers import BufferPlan, SizeOf, assign_buffers
 from fuseline.plan.inplace import StorageGraph
-from fuseline.plan.schedule import planner
-from fuseline.plan.schedule.planner import Schedule
+from fuseline.plan.schedule.least_memory import Schedule, order_for_least_memory
 
 
 def may_have_better_order(graph: Graph, size_of: SizeOf, first: BufferPlan) -> bool:
@@ -16,7 +15,7 @@ def may_have_better_order(graph: Graph, size_of: SizeOf, first: BufferPlan) -> b
 
 def schedule_storages(storages: StorageGraph) -> Schedule:
     """The order of least memory, by a search whose work is bounded."""
-    return planner.order_for_least_memory(storages.schedule_problem, bounded=True)
+    return order_for_least_memory(storages.schedule_problem, bounded=True)
 
 
 def better_buffers(graph: Graph, size_of: SizeOf, first: BufferPlan, schedule: Schedule) -> BufferPlan:

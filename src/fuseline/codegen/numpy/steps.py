@@ -22,7 +22,7 @@ from ...ir.infer import signature
 from ...ir.node import Node, const_array
 from ...ops import OPERATIONS
 from ...passes.rewrite import rewrite
-from ..composites import RULES
+from ..several_calls import RULES
 from . import functions
 
 _OWN = {"where": "select", "erf": "erf", "erfc": "erfc"}

@@ -1,6 +1,6 @@
 """A short search for few buffers, light enough for plain Python: it finds most small arenas in about a millisecond.
 
-The way down is that of ``kernel`` (valley branching, raised floors, section check), but it returns to the last decision
+The way down is that of ``walk_loops`` (valley branching, raised floors, section check), but it returns to the last decision
 only, explains nothing and so proves nothing. What it does not find soon is left to the exact search.
 """
 

@@ -1,4 +1,4 @@
-"""The walk of ``kernel`` made ready to run: compiled by numba where it is installed, else as plain Python.
+"""The walk of ``walk_loops`` made ready to run: compiled by numba where it is installed, else as plain Python.
 
 Both run the same text; only the memory differs (an int64 array, or a list whose integers also serve as whole bit rows).
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.plan.arena import kernel, walk_branching, walk_floors, walk_state
+from fuseline.plan.arena import walk_branching, walk_floors, walk_loops, walk_state
 from fuseline.plan.arena.compiled import Loops
 from fuseline.plan.arena.sections import Sections
 
@@ -19,8 +19,8 @@ _MAX_TRAIL_WORDS = 4_000_000
 """Of 64 bits, which say what each decision depends on: 32 MB."""
 
 
-KERNEL = Loops(
-    (walk_state, walk_floors, walk_branching, kernel),
+WALK = Loops(
+    (walk_state, walk_floors, walk_branching, walk_loops),
     ("propagate", "walk"),
     "from fuseline.plan.arena.engine import build; build()",
 )
@@ -34,7 +34,7 @@ def build() -> None:
         walk.restart([0, 1], 2)
         walk.run(10)
 
-    KERNEL.compile_and_seal(use)
+    WALK.compile_and_seal(use)
 
 
 class _PlainLayout:
@@ -57,7 +57,7 @@ class Walk:
     def __init__(self, sections: Sections, compiled: bool) -> None:
         self.sections = sections
         self.compiled = compiled
-        self._kernel: Any = KERNEL.functions if compiled else kernel
+        self._loops: Any = WALK.functions if compiled else walk_loops
         spans = [[s for s, low, high in sections.spans(i) if low < high] for i in range(sections.buffer_count)]
         self.buffers = [i for i, inside in enumerate(spans) if inside]
         self._spans = [spans[i] for i in self.buffers]
@@ -202,11 +202,11 @@ class Walk:
         m[at.turn : at.turn + at.buffers] = turn
         m[at.twin : at.twin + at.buffers] = twin
         m[at.capacity] = capacity
-        return walk_state.PAUSED if self._kernel.propagate(m, at, at.sections) else walk_state.INFEASIBLE
+        return walk_state.PAUSED if self._loops.propagate(m, at, at.sections) else walk_state.INFEASIBLE
 
     def run(self, nodes: int) -> int:
-        """Go on for at most ``nodes`` more nodes: an outcome of ``kernel.walk``."""
-        return int(self._kernel.walk(self._m, self._at, self.nodes + nodes))
+        """Go on for at most ``nodes`` more nodes: an outcome of ``walk_loops.walk``."""
+        return int(self._loops.walk(self._m, self._at, self.nodes + nodes))
 
     @property
     def nodes(self) -> int:

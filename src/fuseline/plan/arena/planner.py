@@ -17,7 +17,7 @@ from fuseline.plan.arena.arguments import require_time_limit_s, whole_number
 from fuseline.plan.arena.bounds import live_bound, require_capacity, stack_bound
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import Compiling, compiling_allowed
-from fuseline.plan.arena.engine import KERNEL
+from fuseline.plan.arena.engine import WALK
 from fuseline.plan.arena.exact import ExactSearch, Standing
 from fuseline.plan.arena.findings import Bound, Ground, Method, Reason, Strategy
 from fuseline.plan.arena.large import LARGE_BUFFERS, VALLEY, large_answers
@@ -229,7 +229,7 @@ class _Planning:
                 self._late,
                 self._report,
                 self._pure_nodes(),
-                partial(self._compiling.may_use, KERNEL),
+                partial(self._compiling.may_use, WALK),
             )
         self._searcher.run(max_nodes, strict=self._bounded)
         return self._done()
@@ -258,7 +258,7 @@ class _Planning:
         """Nodes worth walking as plain Python: what takes about as long as loading compiled code does."""
         if not self._compiling.allowed:
             return 1 << 60
-        if KERNEL.loaded:
+        if WALK.loaded:
             return 0
         return min(_PURE_NODES, _PURE_WORK // max(1, self._entries()))
 

@@ -1,6 +1,6 @@
 """What a walk decides next: the section to branch on, and the alternatives there that no other makes superfluous.
 
-See ``kernel`` for the inferences. Plain Python, and what numba compiles.
+See ``walk_loops`` for the inferences. Plain Python, and what numba compiles.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What follows from a decision of a walk: least offsets and floors rise, sections prove too full, each with its reason.
 
-See ``kernel`` for the inferences. Plain Python, and what numba compiles.
+See ``walk_loops`` for the inferences. Plain Python, and what numba compiles.
 """
 
 from __future__ import annotations

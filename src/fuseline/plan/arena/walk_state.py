@@ -1,6 +1,6 @@
 """The memory of a walk: where each table lies in its one sequence of integers, and what all its parts do with them.
 
-See ``kernel`` for the walk itself. Plain Python, and what numba compiles.
+See ``walk_loops`` for the walk itself. Plain Python, and what numba compiles.
 """
 
 from __future__ import annotations
