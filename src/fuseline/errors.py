@@ -192,7 +192,7 @@ def _excerpt(text: str, position: int) -> tuple[str, str]:
     return f"  {lead}{''.join(shown[start:end])}{tail}", "  " + " " * indent + "^"
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The names in ``known`` that look most like ``name``, best first; empty when none is close."""
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The names in ``known``, at most three, that look most like ``name``, best first; empty when none is close."""
     folded = {k.lower(): k for k in known}
-    return [folded[m] for m in difflib.get_close_matches(name.lower(), folded, n=count, cutoff=0.6)]
+    return [folded[m] for m in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]

@@ -1,7 +1,7 @@
 """A short search for few buffers, light enough for plain Python: it finds most small arenas in about a millisecond.
 
-The way down is that of ``walk_loops`` (valley branching, raised floors, section check), but it returns to the last decision
-only, explains nothing and so proves nothing. What it does not find soon is left to the exact search.
+The way down is that of ``walk_loops`` (valley branching, raised floors, section check), but it returns to the last
+decision only, explains nothing and so proves nothing. What it does not find soon is left to the exact search.
 """
 
 from __future__ import annotations
