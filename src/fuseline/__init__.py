@@ -118,6 +118,9 @@ _HOME = {
 }
 """The module of each public name that is not an error."""
 
+_SHOWN = ("explain", "Explanation", "classify", "Classification")
+"""Names whose results are shown by the report room."""
+
 
 def __getattr__(name: str) -> object:
     """The public object ``name``, loaded from its module and kept."""
@@ -128,7 +131,7 @@ def __getattr__(name: str) -> object:
     from .floating_point import default_environment
 
     with default_environment():  # modules keep numbers that they compute
-        if name in ("explain", "Explanation"):  # explanations print themselves, in words that `api` does not have
+        if name in _SHOWN:  # these print themselves, in words that `api` does not have
             importlib.import_module("fuseline.report.views").register()
         value: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
     globals()[name] = value

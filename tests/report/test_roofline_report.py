@@ -1,5 +1,6 @@
 """Rooflines and machines as text and as pictures, in both languages and at both usual widths."""
 
+import io
 import itertools
 import json
 import math
@@ -7,6 +8,7 @@ import struct
 import unicodedata
 
 import pytest
+from rich.console import Console
 
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
@@ -68,6 +70,24 @@ def test_everything_fits_the_terminal_in_both_languages(case, columns, lang):
     assert "{" not in text and "Note(" not in text and "None" not in text
     chinese = sum("\u4e00" <= c <= "\u9fff" for c in text)
     assert (chinese > 50) == (lang == "zh")
+
+
+def test_a_classification_prints_itself_and_is_short_as_a_value():
+    found = fl.classify(tflops=861, gbps=186, dtype="fp8")
+    assert repr(found) == "<Classification: 1 row, book rule>"
+    assert repr(fl.classify(m=[1, 2, 3], rule="nsight")) == "<Classification: 3 shapes, nsight rule>"
+    assert "99.5 %" in str(found) and "\n" in str(found)
+    page = found._repr_html_()
+    assert page.startswith('<div class="fuseline"') and "99.5 %" in page and "<thead>" in page
+    stream = io.StringIO()
+    Console(file=stream, width=90).print(found)
+    assert "99.5 %" in stream.getvalue()
+
+
+def test_a_name_is_text_in_a_notebook():
+    found = fl.classify(tflops=861, gbps=186, dtype="fp8", name="</td><script>alert(1)</script>\u202e")
+    page = found._repr_html_()
+    assert "<script>" not in page and "\u202e" not in page
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fuseline.api.shown import Shown
 from fuseline.errors import UsageError
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.efficiency import Estimate
@@ -89,9 +90,10 @@ def _estimate_dict(found: Estimate) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Classification:
-    """What ``classify`` found: tables of rows, shapes, and the rows of a file that could not be read.
+@dataclass(frozen=True, slots=True, repr=False)
+class Classification(Shown):
+    """What ``classify`` found: tables of rows, shapes, and the rows of a file that could not be read. Printed, it is
+    the report; a notebook shows it as tables.
 
     ``overview`` marks the answer to a call that names no kernel.
     """
@@ -146,3 +148,8 @@ class Classification:
             ],
             "errors": [{"line": e.line, "name": e.name, "message": e.message} for e in self.errors],
         }
+
+    def __repr__(self) -> str:
+        counts = {"row": len(self.rows), "shape": sum(shape.analysis.bounds.size for shape in self.shapes)}
+        told = [f"{count:,} {what}{'s' * (count != 1)}" for what, count in counts.items() if count]
+        return f"<Classification: {', '.join(told) or 'nothing'}, {self.rule.name} rule>"

@@ -6,7 +6,7 @@ Nothing here formats; `report` renders it, and `Explanation.to_dict` is the stab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from ..plan.arena.types import PlanResult
 from ..plan.joint import PlacedValue, program_arena_to_dict
 from ..units import Quantity
 from .rows import Rows
+from .shown import Shown
 
 
 class Instruction(NamedTuple):
@@ -241,7 +242,7 @@ class Measured:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(Shown):
     """The four answers about one program on one device. Printed, it is the report; a notebook shows it as tables."""
 
     graph: Graph
@@ -303,41 +304,3 @@ class Explanation:
     def __repr__(self) -> str:
         count = len(self.dataflow.instructions)
         return f"<Explanation: {count} instruction{'s' * (count != 1)}, {self.dtype}, {self.device.title}>"
-
-    def __str__(self) -> str:
-        return _view().text(self) if _registered else repr(self)
-
-    def __rich__(self) -> Any:
-        return _view().terminal(self)
-
-    def _repr_html_(self) -> str:
-        html: str = _view().html(self)
-        return html
-
-
-class View:
-    """How explanations are shown: the report room registers one, since this room formats nothing."""
-
-    def __init__(
-        self,
-        terminal: Callable[[Explanation], Any],
-        html: Callable[[Explanation], str],
-        text: Callable[[Explanation], str],
-    ) -> None:
-        self.terminal = terminal
-        self.html = html
-        self.text = text
-
-
-_registered: list[View] = []
-
-
-def register_view(view: View) -> None:
-    """Use ``view`` for the rich and HTML forms of every explanation."""
-    _registered[:] = [view]
-
-
-def _view() -> View:
-    if not _registered:
-        raise RuntimeError("no report is loaded: import fuseline (not only fuseline.api) to print explanations")
-    return _registered[0]

@@ -1,4 +1,4 @@
-"""Makes reports known to the data they show: `register` gives explanations their text, terminal and notebook forms.
+"""Makes reports known to the data they show: `register` gives results their text, terminal and notebook forms.
 
 Nothing heavy is imported until one is shown.
 """
@@ -7,35 +7,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuseline.api.explanation import Explanation, View, register_view
+from fuseline.api.shown import View, register_view
+from fuseline.report.document import Document
 
 
 def register() -> None:
-    """Let explanations render themselves, in the language of the locale."""
+    """Let results render themselves, in the language of the locale."""
     register_view(View(terminal, html, plain))
 
 
-def terminal(e: Explanation) -> Any:
-    """The rich renderable of an explanation."""
-    from fuseline.report.explain_document import explain_document
+def document_of(result: Any) -> Document:
+    """The report on an explanation or a classification."""
+    from fuseline.api.explanation import Explanation
+
+    if isinstance(result, Explanation):
+        from fuseline.report.explain_document import explain_document
+
+        return explain_document(result)
+    from fuseline.report.roofline_document import classification_document
+
+    return classification_document(result)
+
+
+def terminal(result: Any) -> Any:
+    """The rich renderable of a result."""
     from fuseline.report.terminal import TerminalView
 
-    return TerminalView(explain_document(e))
+    return TerminalView(document_of(result))
 
 
-def html(e: Explanation) -> str:
-    """The HTML of an explanation."""
-    from fuseline.report.explain_document import explain_document
+def html(result: Any) -> str:
+    """The HTML of a result."""
     from fuseline.report.html import html_document
 
-    return html_document(explain_document(e))
+    return html_document(document_of(result))
 
 
-def plain(e: Explanation) -> str:
+def plain(result: Any) -> str:
     """The report as text for a terminal of this process's width."""
     import shutil
 
-    from fuseline.report.explain_document import explain_document
     from fuseline.report.terminal import plain_text
 
-    return plain_text(explain_document(e), shutil.get_terminal_size().columns)
+    return plain_text(document_of(result), shutil.get_terminal_size().columns)
