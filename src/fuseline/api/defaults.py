@@ -11,6 +11,8 @@ EXPLAINED_DEVICE = "h100-sxm"
 RUN_DTYPE = "f32"
 MEASURED_N = 1 << 24
 """The arrays of a program that runs on this host, is measured here, or is written as text."""
+QUICK_FACTOR = 16
+"""How many times smaller they are where it should be quick."""
 
 CLASSIFIED_DEVICE = "ascend-950dt"
 CLASSIFIED_OPERATION = "gemm"

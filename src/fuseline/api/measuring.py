@@ -34,12 +34,11 @@ from ..runtime.measure import Timing, faster, interleaved
 from ..runtime.staged import StagedProgram
 from ..units import format_bytes
 from .c_function import CFunction
-from .defaults import MEASURED_N, RUN_DTYPE
+from .defaults import MEASURED_N, QUICK_FACTOR, RUN_DTYPE
 from .explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
 from .float64_errors import errors_against_float64
 from .program import Source, as_program, bound_sizes
 
-QUICK_FACTOR = 16
 _LEAST_COPY_BYTES = 1 << 20
 """Below this a copy takes hardly longer than its call, so it is no limit."""
 

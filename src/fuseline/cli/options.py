@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fuseline.api.defaults import EXPLAINED_DTYPE, EXPLAINED_SHAPE, MEASURED_N
+from fuseline.api.defaults import EXPLAINED_DTYPE, EXPLAINED_SHAPE, MEASURED_N, QUICK_FACTOR
 
 MEASURED_N_TEXT = f"2^{MEASURED_N.bit_length() - 1}"
 EXPLAINED_SHAPE_TEXT = "x".join(map(str, EXPLAINED_SHAPE))
@@ -38,7 +38,7 @@ DeviceFilesOption = Annotated[
     list[str] | None,
     typer.Option("--device-file", metavar="FILE", help="A file with further machines; repeatable."),
 ]
-QuickOption = Annotated[bool, typer.Option("--quick", help="Measure arrays 16 times smaller.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help=f"Measure arrays {QUICK_FACTOR} times smaller.")]
 ChartOption = Annotated[
     str | None, typer.Option("--chart", metavar="FILE", help="Draw the arena (.svg, .png or .html).")
 ]

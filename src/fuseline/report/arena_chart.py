@@ -8,7 +8,7 @@ from typing import Any
 from fuseline.errors import printable
 from fuseline.plan.arena.types import PlanResult
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, write_chart
+from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, styled, write_chart
 from fuseline.units import format_bytes, format_percent
 
 _PLOT = (WIDTH - 150.0, HEIGHT - 150.0)
@@ -75,23 +75,9 @@ def arena_chart(result: PlanResult, lang: str) -> Any:
         )
     name = printable(result.instance.name)
     title = text("planner.chart.title", lang, name=name, count=f"{len(result.instance.buffers):,}")
-    return (
-        alt.layer(boxes, names, *_lines(result, lang))
-        .resolve_scale(color="independent")
-        .properties(
-            width=WIDTH,
-            height=HEIGHT,
-            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-            padding=16,
-            background="white",
-            title=alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=20, subtitleFontSize=13),
-        )
-        .configure(font="sans-serif")
-        .configure_axis(labelFontSize=13, titleFontSize=15, titlePadding=10, grid=False)
-        .configure_legend(labelFontSize=13, titleFontSize=14, orient="bottom", symbolSize=300, symbolStrokeWidth=3)
-        .configure_view(stroke="#cccccc")
-        .interactive()
-    )
+    layers = alt.layer(boxes, names, *_lines(result, lang)).resolve_scale(color="independent")
+    legend = {"orient": "bottom", "symbolSize": 300, "symbolStrokeWidth": 3}
+    return styled(layers, title, subtitle, axis={"grid": False}, legend=legend)
 
 
 _TIPS = ("id", "size", "offset", "lifetime")

@@ -17,6 +17,7 @@ from fuseline.files import require_place, write_atomically
 FORMATS = (".svg", ".png", ".html")
 WIDTH, HEIGHT = 1200, 800
 """Pixels of every picture."""
+FONT = "sans-serif"
 
 _SAMPLE = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24">'
@@ -57,6 +58,27 @@ def _font_has(sample: str) -> bool:
 
     pictures = [vl_convert.svg_to_png(_SAMPLE.format(character=character)) for character in sample[:2]]
     return bool(pictures[0] != pictures[1])
+
+
+def styled(chart: Any, title: str, subtitle: list[str], axis: dict[str, Any], legend: dict[str, Any]) -> Any:
+    """A chart in the size, fonts and title that all share, with further settings of its axes and legend."""
+    import altair as alt
+
+    return (
+        chart.properties(
+            width=WIDTH,
+            height=HEIGHT,
+            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+            padding=16,
+            background="white",
+            title=alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=20, subtitleFontSize=13),
+        )
+        .configure(font=FONT)
+        .configure_axis(labelFontSize=13, titleFontSize=15, titlePadding=10, **axis)
+        .configure_legend(labelFontSize=13, titleFontSize=14, **legend)
+        .configure_view(stroke="#cccccc")
+        .interactive()
+    )
 
 
 def write_chart(chart: Any, path: str | Path) -> None:

@@ -11,7 +11,7 @@ from fuseline.api.classification import Classification
 from fuseline.errors import UnknownNameError
 from fuseline.machine import Device
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, write_chart
+from fuseline.report.chart_files import FONT, HEIGHT, WIDTH, language_of_picture, require_format, styled, write_chart
 from fuseline.report.roofline_geometry import (
     dot_boxes,
     measured_points,
@@ -45,7 +45,7 @@ _COLOURS = {
 _PIPE_COLOUR = "#c02040"
 _ROOF_SHADES = ("#333333", "#b0562b", "#3f62b5", "#6f7a1f")
 _DASHES = ([1, 0], [8, 4], [2, 3], [10, 3, 2, 3])
-_FONT = "sans-serif"
+_LEGEND = {"symbolSize": 140, "orient": "right"}
 
 
 def draw(
@@ -140,7 +140,7 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     drawn = text("roofline.chart.subtitle", lang, rows=len(kernels), device=", ".join(names) or "–")
     subtitle = [drawn, *_left_out(len(found.rows) + len(found.shapes) - len(kernels), lang)]
     chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent", strokeDash="independent")
-    return _styled(chart, text("roofline.chart.roofline_title", lang), subtitle)
+    return styled(chart, text("roofline.chart.roofline_title", lang), subtitle, {}, _LEGEND)
 
 
 def _devices(kernels: Sequence[dict[str, Any]], found: Classification, also: Sequence[Device]) -> list[Device]:
@@ -200,8 +200,8 @@ def _haloed(rows: Sequence[dict[str, Any]], x: Any, y: Any, field: str, colour: 
     import altair as alt
 
     base = alt.Chart(alt.InlineData(list(rows))).encode(x=x, y=y, text=field)
-    halo = base.mark_text(font=_FONT, stroke="white", strokeWidth=3, strokeJoin="round", color="white", **mark)
-    return [halo, base.mark_text(font=_FONT, **mark).encode(color=colour)]
+    halo = base.mark_text(font=FONT, stroke="white", strokeWidth=3, strokeJoin="round", color="white", **mark)
+    return [halo, base.mark_text(font=FONT, **mark).encode(color=colour)]
 
 
 def _colour_of(bound: str) -> str:
@@ -312,7 +312,8 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     known = found.rule.name in ("book", "nsight")
     subtitle = text(f"roofline.chart.subtitle_{found.rule.name}", lang, **thresholds) if known else found.rule.name
     missing = len(found.rows) + len(found.shapes) - len(kernels)
-    return _styled(chart, text("roofline.chart.ratios_title", lang), [subtitle, *_left_out(missing, lang)])
+    subtitles = [subtitle, *_left_out(missing, lang)]
+    return styled(chart, text("roofline.chart.ratios_title", lang), subtitles, {}, _LEGEND)
 
 
 def _ratio_axis(channel: str, largest: float, title: str) -> Any:
@@ -321,24 +322,3 @@ def _ratio_axis(channel: str, largest: float, title: str) -> Any:
     axis = alt.Axis(title=title, format=".0%", grid=False, tickCount=10)
     kind = alt.X if channel == "x" else alt.Y
     return kind(f"{channel}:Q", scale=alt.Scale(domain=[0, largest], nice=False), axis=axis)
-
-
-def _styled(chart: Any, title: str, subtitle: list[str]) -> Any:
-    """The size, fonts and title that both charts share."""
-    import altair as alt
-
-    return (
-        chart.properties(
-            width=WIDTH,
-            height=HEIGHT,
-            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-            padding=16,
-            background="white",
-            title=alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=20, subtitleFontSize=13),
-        )
-        .configure(font=_FONT)
-        .configure_axis(labelFontSize=13, titleFontSize=15, titlePadding=10)
-        .configure_legend(labelFontSize=13, titleFontSize=14, symbolSize=140, orient="right")
-        .configure_view(stroke="#cccccc")
-        .interactive()
-    )
