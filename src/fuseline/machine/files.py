@@ -22,7 +22,7 @@ from fuseline.units import Quantity, Source, SourceKind, parse_bytes, parse_rate
 FORMAT = 1
 MAX_FILE_BYTES = 4 * 2**20
 MAX_FIGURE = 1e19
-"""Figures above this, in base units, are a mistake of units: ten million TFLOPS, as for measured rates."""
+"""Figures above this, in base units, are a mistake of units: ten million TFLOPS, or 10 EB/s."""
 
 _FILE_KEYS = ("format", "sources", "profiler", "device")
 _DEVICE_KEYS = (

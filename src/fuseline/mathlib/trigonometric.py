@@ -10,6 +10,7 @@ import math
 
 from ..ir.build import Expr, call, fma, where
 from ..ir.dtype import F32, F64, I32, I64
+from .argument_reduction import Reduced, reduce_quarter_turns
 from .formats import (
     DOUBLE,
     SINGLE,
@@ -27,7 +28,6 @@ from .formats import (
     with_sign_of,
 )
 from .pieces import piece
-from .reduction import Reduced, reduce_quarter_turns
 
 Pair = tuple[Expr, Expr]
 

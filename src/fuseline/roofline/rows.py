@@ -12,6 +12,7 @@ from typing import Any
 
 from fuseline.cost.shapes import OPERATIONS, VECTOR_OPERATIONS, ShapeCost, operation_sizes, shape_cost, vector_dtype
 from fuseline.errors import UnitError
+from fuseline.machine.files import MAX_FIGURE
 from fuseline.roofline.rules import Note
 from fuseline.units import Quantity, Source, SourceKind
 
@@ -36,8 +37,8 @@ _PRODUCT_SIZES = {
 }
 """What m, n and k mean for operations that tables list as products."""
 
-MAX_RATE = 1e19
-"""Rates above this (ten million TFLOPS or GB/s ×1000) are a mistake of units."""
+MAX_RATE = MAX_FIGURE
+"""Measured rates above what a device file may state are a mistake of units, too."""
 MAX_LATENCY_S = 1e6
 
 
