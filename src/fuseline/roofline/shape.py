@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError, ShapeError, UnknownNameError
-from fuseline.machine.device import Device, Memory, Pipe
+from fuseline.machine.device import Device, Pipe
 from fuseline.machine.dtypes import INTEGERS
 from fuseline.roofline.provenance import DENSE_OVER_SPARSE, TIME_FROM_CONSTANT, predictor, predicts
 from fuseline.roofline.ratios import compute_pipe
@@ -81,7 +81,7 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
     notes: list[Note] = []
     memory = device.main_memory
     bandwidth = memory.find_bandwidth(peak_kind) or memory.bandwidth
-    bandwidth_limit = _limit(memory, None, "", bandwidth)
+    bandwidth_limit = memory.find_bandwidth(SourceKind.DATASHEET) or bandwidth
     pipes = tuple(_pipe_times(cost, device, peak_kind, allow_mixed, notes))
     inputs, full = _array(cost.bytes("inputs")), _array(cost.bytes(DEFAULT_CONVENTION))
     memory_time = full / predictor(bandwidth_limit, allow_mixed)
@@ -145,7 +145,7 @@ def _pipe_times(
         if peak.sparse:
             predictor(peak, allow_mixed)
             notes.append(Note("mixed", {"pipes": pipe.name, "objections": (DENSE_OVER_SPARSE,)}))
-        limit = _limit(pipe, None, used, peak)
+        limit = pipe.find(used, kind=SourceKind.DATASHEET) or peak
         time = _array(work) / predictor(limit, allow_mixed)
         found.append(PipeTime(pipe.name, used, work, peak, limit, time))
     return found
@@ -165,13 +165,6 @@ def _pipe_for(name: str, dtype: str, device: Device, kind: str | None, notes: li
         pipe = device.pipe(compute_pipe(device, dtype))
         notes.append(Note("not-on-matrix-pipe", {"device": device.name, "dtype": dtype, "pipe": pipe.name}))
     return pipe, pipe.find(used, kind=kind) or pipe.peak(used), used
-
-
-def _limit(part: Pipe | Memory, kind: str | None, dtype: str, preferred: Quantity) -> Quantity:
-    """The figure that a time limit is made of: the datasheet's where there is one, else the preferred one."""
-    if isinstance(part, Memory):
-        return part.find_bandwidth(SourceKind.DATASHEET) or preferred
-    return part.find(dtype, kind=SourceKind.DATASHEET) or preferred
 
 
 def _bounds(pipes: tuple[PipeTime, ...], memory_s: Floats, unknown: bool) -> npt.NDArray[np.str_]:
