@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuseline.errors import FormulaError, columns_of, located, printable
+from fuseline.errors import FormulaError
+from fuseline.excerpts import columns_of, located, printable
 from fuseline.frontends.formula import parse_formula
 
 

@@ -16,7 +16,8 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import NoReturn
 
-from ..errors import FormulaError, line_starts, nearest
+from ..errors import FormulaError, nearest
+from ..excerpts import line_starts
 from ..floating_point import default_environment
 from ..ir.dtype import DTYPES, dtype
 from ..ir.garbage import collection_paused

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import FuselineError, LiteralError, ShapeError, located, source_line
+from ..errors import FuselineError, LiteralError, ShapeError
+from ..excerpts import located, source_line
 from ..floating_point import default_environment
 from ..ops import OPERATIONS, Operation, operation
 from .dtype import BOOL, DType, common_dtype

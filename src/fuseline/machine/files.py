@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fuseline.errors import DataFileError, FuselineError, nearest, printable
+from fuseline.errors import DataFileError, FuselineError, nearest
+from fuseline.excerpts import printable
 from fuseline.machine.device import Device, Link, Memory, Peak, Pipe
 from fuseline.machine.dtypes import canonical_dtype, rate_unit
 from fuseline.units import Quantity, Source, SourceKind, parse_bytes, parse_rate, parse_time_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 from fuseline.ops import OPERATIONS

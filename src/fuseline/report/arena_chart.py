@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.plan.arena.types import PlanResult
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, styled, write_chart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.plan.arena.findings import Bound, Method, Reason
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.joint import JointPlan

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuseline.api.explanation import Dataflow, Explanation, Measured, Placed, PlanTraffic, Traffic
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 from fuseline.ir.size import Shape

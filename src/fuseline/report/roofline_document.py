@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fuseline.api.classification import Classification, ShapeResult
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.machine import rate_unit
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.document import Block, Cell, Cells, Column, Document, Gap, Remarks, Section, Share, Table

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuseline.api.classification import Classification
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.machine import Device, rate_unit
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.rules import Reading, Rule

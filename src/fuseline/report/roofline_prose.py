@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fuseline.errors import printable
+from fuseline.excerpts import printable
 from fuseline.report.catalogue import text
 from fuseline.report.document import Block, Remarks, Section
 from fuseline.report.wrapping import NO_BREAK_SPACE

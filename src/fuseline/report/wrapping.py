@@ -6,7 +6,7 @@ punctuation.
 
 from __future__ import annotations
 
-from fuseline.errors import columns_of
+from fuseline.excerpts import columns_of
 
 NO_BREAK_SPACE = "\u00a0"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...errors import UnsupportedError, printable
+from ...errors import UnsupportedError
+from ...excerpts import printable
 from ...ir.graph import Graph
 from ...ir.node import Node
 from ...ir.size import Dim, Shape, names_in

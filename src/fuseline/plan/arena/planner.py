@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
-from fuseline.errors import InfeasibleError, PlanError, VerifyError, printable
+from fuseline.errors import InfeasibleError, PlanError, VerifyError
+from fuseline.excerpts import printable
 from fuseline.plan.arena import portfolio, stacking, windows
 from fuseline.plan.arena.arguments import require_time_limit_s, whole_number
 from fuseline.plan.arena.bounds import live_bound, require_capacity, stack_bound
