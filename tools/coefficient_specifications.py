@@ -94,6 +94,11 @@ def cubic_tail(r: Real) -> Real:
     return (mp.expm1(r) - r - r * r / 2) / r**3
 
 
+def doubled_quartic_tail(r: Real) -> Real:
+    """Twice the exponential series from its quartic term on, over r**4."""
+    return 2 * (mp.expm1(r) - r - r * r / 2 - r**3 / 6) / r**4
+
+
 def base2(r: Real) -> Real:
     """The slope of 2**r from zero."""
     return (mp.mpf(2) ** r - 1) / r
@@ -173,6 +178,10 @@ def exponential_fits() -> list[Fit]:
             Fit(f"EXPM1_{suffix}", "(exp(r) - 1 - r - r*r/2)/r**3", cubic_tail, lambda r: r**3 / mp.expm1(r),
                 "r**3/expm1(r)", ("-0.2895", "0.4070"), degree, bits)
         )  # fmt: skip
+    rows.append(
+        Fit("EXP_QUARTIC_F64", "2*(exp(r) - 1 - r - r**2/2 - r**3/6)/r**4", doubled_quartic_tail,
+            lambda r: r**4 / mp.exp(r), "r**4/exp(r)", ("-" + half, half), 8, 53)
+    )  # fmt: skip
     for suffix, degree, bits in (("F32", 5, 24), ("F64", 10, 53)):
         rows.append(
             Fit(f"EXP2_{suffix}", "(2**r - 1)/r", base2, lambda r: r / mp.mpf(2) ** r, "r/2**r",
@@ -203,6 +212,9 @@ def logarithm_fits() -> list[Fit]:
                     singular_at_zero=False))  # fmt: skip
     rows.append(Fit("LOG1P_WIDE", "log1p(x)/x", lambda x: mp.log1p(x) / x, lambda x: x / mp.log1p(x), "x/log1p(x)",
                     (0, 1), 12, 53))  # fmt: skip
+    rows.append(Fit("LOG_NEAR_F64", "(atanh(s)/s - 1 - s*s/3)/s**4 in z = s*s",
+                    in_square(lambda s: (mp.atanh(s) / s - 1 - s * s / 3) / s**4), lambda z: z * z, "z*z",
+                    (0, "0.01340"), 5, 53))  # fmt: skip
     fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
     rows.append(Fit("LOG_FIFTH_F64", "(2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s", fifth, lambda z: z * z / 2,
                     "z*z/2", (0, "0.02950"), 7, 53))  # fmt: skip
@@ -211,8 +223,6 @@ def logarithm_fits() -> list[Fit]:
 
 def hyperbolic_fits() -> list[Fit]:
     """sinh, cosh, tanh and atanh near zero."""
-    g = in_square(lambda x: (mp.tanh(x) / x - 1) / x**2)
-    w = in_square(lambda x: x**3 / mp.tanh(x))
     odd = in_square(lambda x: (mp.sinh(x) / x - 1) / x**2)
     odd_weight = in_square(lambda x: x**3 / mp.sinh(x))
     even = in_square(lambda r: (mp.cosh(r) - 1) / r**2)
@@ -224,7 +234,6 @@ def hyperbolic_fits() -> list[Fit]:
         Fit("SINH_F64", "(sinh(x) - x)/x**3 in u = x*x", odd, odd_weight, "x**3/sinh(x)", (0, "1.0001"), 7, 53),
         Fit("ATANH_F32", "(atanh(b) - b)/b**3 in u = b*b", in_square(lambda b: (mp.atanh(b) / b - 1) / b**2),
             in_square(lambda b: b**3 / mp.atanh(b)), "b**3/atanh(b)", (0, mp.mpf("0.2452") ** 2), 2, 24),
-        Fit("TANH_F64", "(tanh(x) - x)/x**3 in u = x*x", g, w, "x**3/tanh(x)", (0, "1.0001"), 16, 53),
     ]  # fmt: skip
 
 
@@ -338,14 +347,17 @@ CONSTANTS = [
         for c in (44, 40, 36, 34, 29, 26, 24)
     ),
     Constant("LN2_F64", "log(2)", lambda: mp.log(2), (42, 53)),
+    Constant("LN2_THREE_F64", "log(2)", lambda: mp.log(2), (42, 53, 53)),
     Constant("LOG2_E_F32", "log2(e)", lambda: 1 / mp.log(2), (24, 24)),
     Constant("LOG2_E_F64", "log2(e)", lambda: 1 / mp.log(2), (53, 53)),
     Constant("LOG10_E_F32", "log10(e)", lambda: 1 / mp.log(10), (24, 24)),
     Constant("LOG10_E_F64", "log10(e)", lambda: 1 / mp.log(10), (53, 53)),
     Constant("LOG10_2_F32", "log10(2)", lambda: mp.log(2) / mp.log(10), (15, 24)),
     Constant("LOG10_2_F64", "log10(2)", lambda: mp.log(2) / mp.log(10), (42, 53)),
+    Constant("LOG_UPPER_F64", "log1p(75/128)", lambda: mp.log1p(mp.mpf(75) / 128), (53, 53)),
     Constant("ERFC_CENTER_F64", "where erfc's variable is zero", lambda: mp.mpf(ERFC_CENTER), (53,)),
     Constant("SQRT_HALF_F64", "sqrt(1/2)", lambda: mp.sqrt(mp.mpf(1) / 2), (53, 53)),
+    Constant("THIRD_F64", "1/3", lambda: mp.mpf(1) / 3, (53, 53)),
     Constant("TWO_THIRDS_F64", "2/3", lambda: mp.mpf(2) / 3, (53, 53)),
     Constant("PI_HALF_F32", "pi/2", lambda: mp.pi / 2, (24, 24)),
     Constant("PI_HALF_F64", "pi/2", lambda: mp.pi / 2, (53, 53)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.build import Expr, fma, where
 from ..ir.dtype import F32
-from .exponential import LOG2_E, SINGLE_UNIT, exp_in_two_parts, exp_single, fourth_root_power
+from .exponential import LOG2_E, SINGLE_UNIT, exp_single, fourth_root_power
 from .formats import (
     DOUBLE,
     SINGLE,
@@ -21,7 +21,7 @@ from .formats import (
     two_sum,
     with_sign_of,
 )
-from .logaddexp import add_log1p
+from .logaddexp import log1p_of_exp
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -98,8 +98,7 @@ def softplus(x: Expr) -> Expr:
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
     if x.dtype is F32:
         return _softplus_single(x)
-    e, e_rest = exp_in_two_parts(at_least(-abs(x), -750.0), x.like(0.0))
-    return where(x > 40.0, x, add_log1p(at_least(x, 0.0), e, e_rest)[0])
+    return where(x > 40.0, x, log1p_of_exp(at_least(-abs(x), -750.0)).plus(at_least(x, 0.0)))
 
 
 def _softplus_single(x: Expr) -> Expr:

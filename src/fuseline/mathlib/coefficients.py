@@ -62,6 +62,13 @@ LN2_F64 = (
     _h("0x1.ef35793c76730p-45"),
 )
 
+# LN2_THREE_F64: log(2); parts of 42, 53, 53 bits, remainder 4.41e-48
+LN2_THREE_F64 = (
+    _h("0x1.62e42fefa3800p-1"),
+    _h("0x1.ef35793c76730p-45"),
+    _h("0x1.f97b57a079a19p-103"),
+)
+
 # LOG2_E_F32: log2(e); parts of 24, 24 bits, remainder 4.24e-16
 LOG2_E_F32 = (
     _h("0x1.7154760000000p+0"),
@@ -98,6 +105,12 @@ LOG10_2_F64 = (
     _h("0x1.fef311f12b358p-46"),
 )
 
+# LOG_UPPER_F64: log1p(75/128); parts of 53, 53 bits, remainder 1.76e-34
+LOG_UPPER_F64 = (
+    _h("0x1.d83e7258a2f3ep-2"),
+    _h("0x1.41456e8bb2511p-56"),
+)
+
 # ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
 ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
 
@@ -105,6 +118,12 @@ ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
 SQRT_HALF_F64 = (
     _h("0x1.6a09e667f3bcdp-1"),
     _h("-0x1.bdd3413b26456p-55"),
+)
+
+# THIRD_F64: 1/3; parts of 53, 53 bits, remainder 1.03e-33
+THIRD_F64 = (
+    _h("0x1.5555555555555p-2"),
+    _h("0x1.5555555555555p-56"),
 )
 
 # TWO_THIRDS_F64: 2/3; parts of 53, 53 bits, remainder 2.05e-33
@@ -276,6 +295,21 @@ EXPM1_F64 = (
     _h("0x1.2e32ab746a7f2p-29"),
 )
 
+# EXP_QUARTIC_F64: 2*(exp(r) - 1 - r - r**2/2 - r**3/6)/r**4
+# interval [-0.3475, 0.3475], degree 8, 53-bit coefficients, weight r**4/exp(r),
+# largest weighted error 2.058e-19 = 2**-62.075 at -0.3475
+EXP_QUARTIC_F64 = (
+    _h("0x1.555555555552fp-4"),
+    _h("0x1.1111111110313p-6"),
+    _h("0x1.6c16c16c2958ap-9"),
+    _h("0x1.a01a01ac2f310p-12"),
+    _h("0x1.a01a0140de7fcp-15"),
+    _h("0x1.71ddffc55ff0bp-18"),
+    _h("0x1.27e5baf80ce00p-21"),
+    _h("0x1.af540ca64772fp-25"),
+    _h("0x1.1e176ba7282b1p-28"),
+)
+
 # EXP2_F32: (2**r - 1)/r
 # interval [-0.5002, 0.5002], degree 5, 24-bit coefficients, weight r/2**r,
 # largest weighted error 4.006e-9 = 2**-27.895 at 0.252409
@@ -413,6 +447,18 @@ LOG1P_WIDE = (
     _h("0x1.aa35bd893b2e8p-11"),
 )
 
+# LOG_NEAR_F64: (atanh(s)/s - 1 - s*s/3)/s**4 in z = s*s
+# interval [0.0, 0.0134], degree 5, 53-bit coefficients, weight z*z,
+# largest weighted error 3.046e-21 = 2**-68.154 at 0.0134
+LOG_NEAR_F64 = (
+    _h("0x1.999999999984ep-3"),
+    _h("0x1.24924924e4001p-3"),
+    _h("0x1.c71c70d6d4912p-4"),
+    _h("0x1.745dc486947eep-4"),
+    _h("0x1.3ad1f52f2f515p-4"),
+    _h("0x1.1da219c68ef84p-4"),
+)
+
 # LOG_FIFTH_F64: (2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s
 # interval [0.0, 0.0295], degree 7, 53-bit coefficients, weight z*z/2,
 # largest weighted error 8.878e-23 = 2**-73.254 at 0.00184307
@@ -466,29 +512,6 @@ ATANH_F32 = (
     _h("0x1.5556a00000000p-2"),
     _h("0x1.9898240000000p-3"),
     _h("0x1.40c1480000000p-3"),
-)
-
-# TANH_F64: (tanh(x) - x)/x**3 in u = x*x
-# interval [0.0, 1.0001], degree 16, 53-bit coefficients, weight x**3/tanh(x),
-# largest weighted error 9.321e-20 = 2**-63.218 at 1.0001
-TANH_F64 = (
-    _h("-0x1.5555555555555p-2"),
-    _h("0x1.111111111109ep-3"),
-    _h("-0x1.ba1ba1ba15bd3p-5"),
-    _h("0x1.664f4881958e5p-6"),
-    _h("-0x1.226e353b8d3f1p-7"),
-    _h("0x1.d6d3cb9a234d2p-9"),
-    _h("-0x1.7da31d82516c6p-10"),
-    _h("0x1.355576b3202dbp-11"),
-    _h("-0x1.f556f1e871ea9p-13"),
-    _h("0x1.95ac91d95074dp-14"),
-    _h("-0x1.4614b7df5c46fp-15"),
-    _h("0x1.001e81324ddd6p-16"),
-    _h("-0x1.7a78ab439222ap-18"),
-    _h("0x1.ebcb8474cdd01p-20"),
-    _h("-0x1.fc03c7a792412p-22"),
-    _h("0x1.65f0e3b1e0f28p-24"),
-    _h("-0x1.f5f6f2bdd8f86p-28"),
 )
 
 # CBRT_F32: ((1 - e)**(-1/3) - 1)/e

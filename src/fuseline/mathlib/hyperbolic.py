@@ -30,23 +30,29 @@ from .pieces import odd_by_pieces
 
 
 def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent: in float64 a polynomial below 1, 1 - 2/(exp(2|x|) + 1) above."""
+    """Hyperbolic tangent: in float64 expm1(2|x|)/(expm1(2|x|) + 2), both in two parts and the quotient corrected."""
     if x.dtype is F32:
         return odd_by_pieces(x, "TANH", 9.011, scale=1.6646, offset=1.0, place=22, first=6)
+    f = DOUBLE
     a = abs(x)
-    u = x * x
-    small = fma(a * u, polynomial(u, DOUBLE.table("TANH")), a)
-    return with_sign_of(where(a > 1.0, _tanh_of_large_double(a), small), x)
-
-
-def _tanh_of_large_double(a: Expr) -> Expr:
-    """exp(2a) + 1 in two parts, and the sum with 1 as well."""
-    y = at_most(a, 20.0)
-    e, e_rest = exp_in_two_parts(y + y, y.like(0.0))
-    bottom, rest = fast_two_sum(e, e.like(1.0))
-    quotient = 2.0 / bottom
-    total, error = fast_two_sum(e.like(1.0), -quotient)
-    return total + fma(quotient * quotient, 0.5 * (rest + e_rest), error)
+    y = at_most(a + a, 38.2)
+    # With y = n*log(2) + r, both terms are halved: 2**(n - 1)*(exp(r) - 1) + 2**(n - 1) -+ 1/2.
+    n, bits = round_to_integer(y, LOG2_E, f, low_bits=f.bias - 1)
+    power = power_of_two(bits, f)
+    high, low = f.table("LN2")
+    r_high, r_low = fma(n, -high, y), n * -low
+    r = r_high + r_low
+    slope, slope_rest = fast_two_sum(r_high, fma(r * r, polynomial(r, f.table("EXP")), r_low))
+    less = power - 0.5
+    e = fma(power, slope, less)
+    e_rest = fma(power, slope_rest, fma(power, slope, less - e))
+    inverse = 1.0 / (e + 1.0)
+    quotient = e * inverse
+    # e - quotient*(e + 1), where e + 1 is rounded, as e*(1 - quotient) - quotient.
+    lack = 1.0 - quotient
+    lack_rest = (1.0 - lack) - quotient
+    error = fma(lack_rest, e, fma(lack, e_rest, fma(lack, e, -quotient)))
+    return with_sign_of(fma(error, inverse, quotient), x)
 
 
 _DOUBLED = 2.0**60

@@ -1,17 +1,18 @@
-"""logaddexp, log(exp(a) + exp(b)), accurate also where the sum of the exponentials is close to 1.
+"""logaddexp, log(exp(a) + exp(b)), accurate also where the sum of the exponentials is close to 1; and softplus's log1p.
 
-There the larger operand and log1p of the exponential of their distance cancel. Such pairs are rare, and get
-exponentials in two parts.
+There the larger operand and log1p of the exponential of their distance cancel. In float64 the latter has some seven
+bits more than a float64; where more than five cancel, which is rare, both exponentials are computed to 100 bits.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ..ir.build import Expr, fma, where
 from ..ir.dtype import F32, F64
-from .exponential import LOG2_E, exp_in_two_parts, exp_wide
+from .exponential import LOG2_E, exp_wide
 from .formats import (
     DOUBLE,
     at_least,
@@ -23,7 +24,7 @@ from .formats import (
     two_sum,
     where_rarely,
 )
-from .logarithm import add_log1p_wide, log1p_finite, log1p_in_two_parts
+from .logarithm import add_log1p_wide, log1p_finite
 
 Pair = tuple[Expr, Expr]
 _LIFT = 256
@@ -34,34 +35,115 @@ def logaddexp(a: Expr, b: Expr) -> Expr:
     swap = a < b
     larger, smaller = where(swap, b, a), where(swap, a, b)
     high, low = larger.cast(F64), smaller.cast(F64)
-    # Equal operands may be infinite; their distance is 0 all the same.
-    distance = where(high == low, 0.0, low - high)
-    # How much may cancel before the error of what is left passes an ulp of the result's format.
+    distance = low - high
     if a.dtype is F32:
+        # Equal operands may be infinite; their distance is 0 all the same.
+        distance = where(high == low, 0.0, distance)
         value = add_log1p_wide(high, exp_wide(at_least(distance, -110.0))).cast(F32)
-        cancels = abs(value) * 2.0**8 < abs(larger)
+        cancels = abs(value) * 2.0**8 < abs(larger)  # what is left has too few bits
         return where_rarely(cancels, _near_zero(high, low).cast(F32), value)
-    value, term = _sum_double(high, low, distance)
-    return where_rarely(abs(value) * 8.0 < term, _near_zero(high, low), value)
-
-
-def _sum_double(high: Expr, low: Expr, distance: Expr) -> Pair:
-    """The result and its second term in float64."""
     rest = where(distance > -750.0, (low - distance) - high, 0.0)
-    rest = where(distance == 0.0, 0.0, rest)
-    e, e_rest = exp_in_two_parts(at_least(distance, -750.0), rest)
-    value, term = add_log1p(high, e, e_rest)
-    return where((abs(high) == math.inf) & (low == low), high, value), term
+    term = _log1p_of_exp_long(at_least(distance, -750.0), rest)
+    value = term.plus(high)
+    # Infinite operands make a NaN too.
+    value = where_rarely(~(value == value), where((abs(high) == math.inf) & (low == low), high, value), value)
+    cancels = abs(value) * _MOST_CANCELLED < term.leading()
+    return where_rarely(cancels, _near_zero(high, low), value)
 
 
-def add_log1p(a: Expr, x: Expr, x_rest: Expr) -> Pair:
-    """a + log1p(x + x_rest) for float64 a and 0 <= x <= 1, rounded about once unless they cancel; and the logarithm."""
-    term, tail = log1p_in_two_parts(x, x_rest)
-    # The reduced argument of a subnormal would be rounded.
-    tiny = x < 2.0**-60
-    term, tail = where(tiny, x, term), where(tiny, x_rest, tail)
-    total, rest = two_sum(a, term)
-    return total + (rest + tail), term
+_MOST_CANCELLED = 48.0
+"""A result this many times smaller than the logarithm may be off by more than an ulp: their errors are about equal."""
+_UNIT = 2.0**-63
+"""A unit in which half of exp(d) is a normal number for d >= -750."""
+_UPPER_START, _UPPER_CENTER = 0.26, 0.5859375
+
+
+@dataclass(frozen=True, slots=True)
+class Logarithm:
+    """log1p(exp(d)) as ``constant`` + (``main`` + ``rest``)*_UNIT, the rest much smaller."""
+
+    constant: Expr
+    main: Expr
+    rest: Expr
+
+    def leading(self) -> Expr:
+        """The value, but for the rest."""
+        return fma(self.main, _UNIT, self.constant)
+
+    def plus(self, a: Expr) -> Expr:
+        """The sum with ``a``, rounded once."""
+        term = self.leading()
+        term_rest = fma(self.constant - term, 1.0 / _UNIT, self.main) + self.rest
+        total, total_rest = two_sum(a, term)
+        return fma(fma(total_rest, 1.0 / _UNIT, term_rest), _UNIT, total)
+
+
+def log1p_of_exp(d: Expr) -> Logarithm:
+    """log1p(exp(d)) for -750 <= d <= 0 in float64, to about 57 bits."""
+    f = DOUBLE
+    n, power = _power_in_units(d)
+    high, low = f.table("LN2")
+    r_high, r_low = fma(n, -high, d), n * -low
+    r = r_high + r_low
+    slope, slope_rest = fast_two_sum(r_high, fma(r * r, polynomial(r, f.table("EXP")), r_low))
+    e = fma(power, slope, power)
+    return _log1p(e, fma(power, slope_rest, fma(power, slope, power - e)), long_cube=False)
+
+
+def _log1p_of_exp_long(d: Expr, d_rest: Expr) -> Logarithm:
+    """log1p(exp(d + d_rest)) for -750 <= d <= 0 in float64, to about 60 bits."""
+    f = DOUBLE
+    n, power = _power_in_units(d)
+    high, low = f.table("LN2")
+    r, r_rest = fast_two_sum(fma(n, -high, d), fma(n, -low, d_rest))
+    half = r * 0.5
+    square = r * half
+    square_rest = fma(r, half, -square)
+    third, third_rest = f.table("THIRD")
+    cube = square * r
+    cube_rest = fma(square_rest, r, fma(square, r, -cube))
+    rest = fma(cube_rest, third, fma(r_rest, r + square, r_rest) + square_rest)
+    rest = fma(cube, third, fma(cube, polynomial(r, [third_rest, *f.table("EXP_QUARTIC")]), rest))
+    square, rest = fast_two_sum(square, rest)
+    linear = fma(power, r, power)
+    e = fma(power, square, linear)
+    return _log1p(e, fma(power, rest, fma(power, square, linear - e) + fma(power, r, power - linear)), long_cube=True)
+
+
+def _power_in_units(d: Expr) -> Pair:
+    """The integer n next to d/log(2), and 2**n in the unit of `_log1p`'s argument."""
+    n, bits = round_to_integer(d, LOG2_E, DOUBLE, low_bits=DOUBLE.bias + 64)
+    return n, power_of_two(bits, DOUBLE)
+
+
+def _log1p(e: Expr, e_rest: Expr, long_cube: bool) -> Logarithm:
+    """log1p(E) of E = (e + e_rest)*_UNIT/2 from 0 to 1.
+
+    It is 2*atanh(E/(2 + E)), from 0.26 on log(c) + 2*atanh((1 + E - c)/(1 + E + c)) with c = 203/128; the quotients
+    are at most 0.115. The cubic term is the largest that is rounded; ``long_cube`` asks for more bits of it.
+    """
+    f, unit = DOUBLE, 0.5 * _UNIT
+    upper = e > _UPPER_START / unit
+    numerator = e - where(upper, e.like(_UPPER_CENTER / unit), 0.0)
+    base = where(upper, e.like(2.0 + _UPPER_CENTER), 2.0)
+    denominator = fma(e, unit, base)
+    denominator_rest = fma(e_rest, unit, fma(e, unit, base - denominator))
+    inverse = 1.0 / denominator
+    quotient = numerator * inverse
+    correction = (fma(-quotient, denominator, numerator) + fma(-quotient, denominator_rest, e_rest)) * inverse
+    s = quotient * unit
+    z = s * s
+    cube = quotient * z
+    high, low = f.table("LOG_UPPER")
+    rest = where(upper, e.like(low / _UNIT), 0.0)
+    third, third_rest = f.table("THIRD")
+    if long_cube:
+        cube_rest = fma(quotient, fma(s, s, -z), fma(quotient, z, -cube))
+        rest = fma(cube_rest, third, fma(correction, z, correction) + rest)
+        rest = fma(cube, third, fma(cube, polynomial(z, [third_rest, *f.table("LOG_NEAR")]), rest))
+    else:
+        rest = fma(cube, polynomial(z, [third, *f.table("LOG_NEAR")]), correction + rest)
+    return Logarithm(where(upper, e.like(high), 0.0), quotient, rest)
 
 
 # ── near zero ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,6 +153,9 @@ def _near_zero(high: Expr, low: Expr) -> Expr:
     """log1p of exp(low) + (exp(high) - 1), for operands that cancel: -0.7 < high < 0."""
     u, scale = _expm1_reduced(high, lift=0)
     above = _add((scale - 1.0, scale * 0.0), (u[0] * scale, u[1] * scale))
+    # Where its parts might be subnormal, expm1(high) is high.
+    tiny = high > -(2.0**-300)
+    above = where(tiny, high, above[0]), where(tiny, 0.0, above[1])
     # Both terms may be subnormal: they are added 2**_LIFT times as large.
     v, scale = _expm1_reduced(at_least(low, -750.0), lift=_LIFT)
     one, one_rest = fast_two_sum(v[0].like(1.0), v[0])
@@ -81,27 +166,38 @@ def _near_zero(high: Expr, low: Expr) -> Expr:
     return where(small, total, log1p_finite(total, DOUBLE, rest))
 
 
+_DOUBLINGS = 4
+
+
 def _expm1_reduced(x: Expr, lift: int) -> tuple[Pair, Expr]:
     """(u, s) with 2**lift * exp(x) = (1 + u)*s, s a power of two and u in two parts, to about 100 bits."""
     f = DOUBLE
     n, bits = round_to_integer(x, LOG2_E, f, low_bits=f.bias + lift)
-    high, low = f.table("LN2")
-    r = fast_two_sum(fma(n, -high, x), n * -low)
-    # The series; from the eighth term on, one part is enough.
-    series = [float(Fraction(1, math.factorial(k))) for k in range(8, 19)]
-    total: Pair = (polynomial(r[0], series), r[0] * 0.0)
+    high, middle, low = f.table("LN2_THREE")
+    product, product_rest = two_product(n, n.like(-middle))
+    r, rest = two_sum(fma(n, -high, x), product)
+    r, rest = r * 2.0**-_DOUBLINGS, fma(n, -low, rest + product_rest) * 2.0**-_DOUBLINGS
+    # The series of expm1(r)/r; from the eighth power on, one part is enough.
+    series = [float(Fraction(1, math.factorial(k))) for k in range(8, 14)]
+    total: Pair = (polynomial(r, series), r * 0.0)
     for k in range(7, 0, -1):
         exact = Fraction(1, math.factorial(k))
         constant = float(exact)
-        product, product_rest = _multiply(total, r)
+        product, product_rest = _multiply(total, (r, rest))
         head, error = fast_two_sum(product.like(constant), product)
-        total = fast_two_sum(head, error + (product_rest + float(exact - Fraction(constant))))
-    return _multiply(total, r), power_of_two(bits, f)
+        total = head, error + (product_rest + float(exact - Fraction(constant)))
+    u = _multiply(total, (r, rest))
+    for _ in range(_DOUBLINGS):
+        # expm1(2r) = 2*expm1(r) + expm1(r)**2.
+        square, square_rest = _multiply(u, u)
+        head, error = fast_two_sum(u[0] + u[0], square)
+        u = fast_two_sum(head, fma(u[1], 2.0, square_rest + error))
+    return u, power_of_two(bits, f)
 
 
 def _multiply(a: Pair, b: Pair) -> Pair:
     product, rest = two_product(a[0], b[0])
-    return fast_two_sum(product, fma(a[0], b[1], fma(a[1], b[0], rest)))
+    return product, fma(a[0], b[1], fma(a[1], b[0], rest))
 
 
 def _add(a: Pair, b: Pair) -> Pair:
