@@ -1,7 +1,7 @@
 """logaddexp, log(exp(a) + exp(b)), accurate also where the sum of the exponentials is close to 1; and softplus's log1p.
 
-There the larger operand and log1p of the exponential of their distance cancel. In float64 the latter has some seven
-bits more than a float64; where more than five cancel, which is rare, both exponentials are computed to 100 bits.
+There the larger operand and log1p of the exponential of their distance cancel. In float64 the latter has some eight
+bits more than a float64; where more than six cancel, which is rare, both exponentials are computed to 100 bits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def logaddexp(a: Expr, b: Expr) -> Expr:
     return where_rarely(cancels, _near_zero(high, low), value)
 
 
-_MOST_CANCELLED = 48.0
+_MOST_CANCELLED = 96.0
 """A result this many times smaller than the logarithm may be off by more than an ulp: their errors are about equal."""
 _UNIT = 2.0**-63
 """A unit in which half of exp(d) is a normal number for d >= -750."""
@@ -91,7 +91,7 @@ def log1p_of_exp(d: Expr) -> Logarithm:
 
 
 def _log1p_of_exp_long(d: Expr, d_rest: Expr) -> Logarithm:
-    """log1p(exp(d + d_rest)) for -750 <= d <= 0 in float64, to about 60 bits."""
+    """log1p(exp(d + d_rest)) for -750 <= d <= 0 in float64, to about 61 bits."""
     f = DOUBLE
     n, power = _power_in_units(d)
     high, low = f.table("LN2")
@@ -103,11 +103,13 @@ def _log1p_of_exp_long(d: Expr, d_rest: Expr) -> Logarithm:
     cube = square * r
     cube_rest = fma(square_rest, r, fma(square, r, -cube))
     rest = fma(cube_rest, third, fma(r_rest, r + square, r_rest) + square_rest)
-    rest = fma(cube, third, fma(cube, polynomial(r, [third_rest, *f.table("EXP_QUARTIC")]), rest))
+    rest = fma(cube, polynomial(r, [third_rest, *f.table("EXP_QUARTIC")]), rest)
     square, rest = fast_two_sum(square, rest)
-    linear = fma(power, r, power)
-    e = fma(power, square, linear)
-    return _log1p(e, fma(power, rest, fma(power, square, linear - e) + fma(power, r, power - linear)), long_cube=True)
+    curve = fma(cube, third, square)
+    rest = fma(cube, third, square - curve) + rest
+    line = fma(power, r, power)
+    e = fma(power, curve, line)
+    return _log1p(e, fma(power, rest, fma(power, curve, line - e) + fma(power, r, power - line)), long_cube=True)
 
 
 def _power_in_units(d: Expr) -> Pair:
