@@ -38,9 +38,7 @@ def gelu(x: Expr) -> Expr:
     a = at_most(abs(clamped), 38.6)
     y, y_rest = two_product(a, a.like(high))
     y_rest = fma(a, low, y_rest)
-    half = clamped * 0.5
-    negative = _tail_double(y, y_rest, half)
-    upper = fma(-x, 0.5 * _tail_double(y, y_rest, x.like(1.0)), x)
+    value = at_least(x, 0.0) - _tail_double(y, y_rest, a * 0.5)
     # 1 + erf(z) as the sum of 1 + z and something small.
     z, z_rest = two_product(clamped, x.like(high))
     z_rest = fma(clamped, low, z_rest)
@@ -48,9 +46,10 @@ def gelu(x: Expr) -> Expr:
     square = z * z
     slope = fma(square, fma(square, 0.5 * _ERF_SLOPE, -_ERF_SLOPE), _ERF_SLOPE)
     small = fma(z, polynomial(square, DOUBLE.table("ERF")), fma(z_rest, slope, rest))
+    half = clamped * 0.5
     near = fma(half, total, half * small)
-    far = where(x < 0.0, negative, where(x > 38.5, x, upper))
-    return where(a < _NEAR * math.sqrt(2.0), call("with_sign", near, x), far)
+    far = where(x > 38.5, x, value)
+    return call("with_sign", where(a < _NEAR * math.sqrt(2.0), near, far), x)
 
 
 _NEAR = 0.65
@@ -103,8 +102,9 @@ def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
     top_rest = fma(slope, v, constant - top)
     bottom, bottom_rest = two_sum(y + y, y.like(1.0))
     bottom_rest = fma(y_rest, 2.0, bottom_rest)
-    quotient = top / bottom
-    rest = (fma(-quotient, bottom, top) + fma(-quotient, bottom_rest, top_rest)) / bottom
+    inverse = 1.0 / bottom
+    quotient = top * inverse
+    rest = (fma(-quotient, bottom, top) + fma(-quotient, bottom_rest, top_rest)) * inverse
     product, product_rest = two_product(factor, quotient)
     return exp_of_sum(-square, -square_rest, product, fma(factor, rest, product_rest))
 
