@@ -149,9 +149,10 @@ cases). A special value is wrong where NaN, an infinity or the sign of zero diff
 packages' figures depend on the processor's instructions and are of the version beside the name; those without one are
 of earlier runs on x86-64, before versions were recorded.
 
-One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is close to 1. The result is what
-cancellation leaves of its operands, and an error far below an ulp of theirs shows: a few ulps where up to three bits
-cancel, any number where almost all do.
+One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is so close to 1 that more than some 45 bits
+of the operands cancel, as they do where one operand was computed from the other. The error is then 2⁻¹⁰² of the larger
+operand, and of some thousand ulps where 70 bits cancel. The worst pairs leave 2⁻¹¹⁵ of it, and an ulp of that would
+take exponentials to 170 bits.
 """
 _HEAD = (
     "| function | implementation | largest error | at | mean error | correctly rounded | wrong specials | inputs |\n"
