@@ -10,7 +10,7 @@ import pytest
 from arrays import first_difference, random_array, same_bits, special_values
 from fuseline.codegen.legalize import legalize
 from fuseline.errors import UnsupportedError
-from fuseline.ir.build import call
+from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import BF16, BOOL, DTYPES, F16, F32
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import signature
@@ -126,3 +126,26 @@ def test_what_cannot_be_compiled_is_refused_by_name() -> None:
         with pytest.raises(UnsupportedError, match=d):
             legalize(graph_of(operands(DTYPES[d]), []))
     assert len(COMPUTED) == 13
+
+
+@pytest.mark.parametrize("name", ["i8", "u8", "i16", "u16", "i32", "u32"])
+@pytest.mark.parametrize("op", ["quotient", "fmod"])
+def test_integers_divided_as_floats_give_the_quotients_of_integers(op: str, name: str) -> None:
+    """Every pair of 8 bits; of more, products and their neighbours, whose quotients are almost integers."""
+    d = DTYPES[name]
+    low, high = np.iinfo(d.numpy).min, np.iinfo(d.numpy).max
+    if d.bits == 8:
+        x, y = (a.ravel() for a in np.meshgrid(np.arange(low, high + 1), np.arange(low, high + 1)))
+    else:
+        generator = np.random.default_rng(0)
+        y = generator.integers(1, high, 20_000) >> generator.integers(0, d.bits - 2, 20_000)
+        y = np.maximum(y, 1)
+        x = generator.integers(0, high // y + 1) * y + generator.integers(-1, 2, y.size)
+        x, y = np.concatenate([x, -x, [low, low, high, 0]]), np.concatenate([y, y, [-1, 0, 0, 0]])
+    arrays = {"a": x.astype(d.numpy), "b": y.astype(d.numpy)}
+    a, b = (Expr(input_node(operand, d)) for operand in "ab")
+    graph = graph_of([a, b], [call(op, a, b)])
+    (expected,) = interpret(graph, arrays).values()
+    found = iterate.run(loop_of(legalize(graph)), list(arrays.values()), [None])[0]
+    assert not any(n.op in ("quotient", "fmod") for n in legalize(graph).nodes)
+    assert same_bits(expected, found), first_difference(expected, found)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from arrays import first_difference, random_array, same_bits
-from fuseline.codegen.llvm import body_text, lockstep, target
-from fuseline.errors import UnknownNameError, UnsupportedError
-from fuseline.ir.build import Expr, call, fma, where
+from fuseline.codegen.llvm import body, body_text, lockstep, target
+from fuseline.errors import LimitError, UnknownNameError, UnsupportedError
+from fuseline.ir.build import Expr, call, fma, input_node, where
 from fuseline.ir.dtype import F32, F64, DType
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
@@ -147,3 +147,20 @@ def test_an_output_may_be_an_input_or_a_number() -> None:
     a, b = np.arange(50, dtype=np.float32), np.arange(50, dtype=np.float32) * 3
     first, second = iterate.run(loop, [a, b], [None, None])
     assert same_bits(first, b) and np.all(second == 2.5)
+
+
+def test_what_is_too_long_for_llvm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = Expr(input_node("x", F32)), Expr(input_node("y", F32))
+    graph = Graph([x.node, y.node], [("out", (x * y + x).node)])
+    for limit, what in (("MAX_INSTRUCTIONS", "1 instructions, and this program has 2"), ("MAX_OPERANDS", "1 operands")):
+        with monkeypatch.context() as patched:
+            patched.setattr(body, limit, 1)
+            with pytest.raises(LimitError, match=what):
+                body_text(graph, host.host_target())
+    body_text(graph, host.host_target())
+
+
+def test_divisions_that_llvm_takes_apart_count_as_many_lines() -> None:
+    line = "  %v = sdiv <8 x i64> %a, %b\n"
+    assert jit.is_long(line * 40) and not jit.is_long(line.replace("sdiv", "add") * 40)
+    assert not jit.is_long(line)

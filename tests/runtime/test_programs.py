@@ -198,3 +198,30 @@ def test_values_that_wait_may_need_more_stack_than_a_thread_has(count: int) -> N
         timeout=300,
     )
     assert done.stdout == "the same\n", done.stderr[-2000:]
+
+
+MANY_OPERANDS = """
+import threading
+import numpy as np
+import fuseline
+kernel = fuseline.compile(" + ".join(f"x{i}" for i in range(40)))
+strided = [np.arange(4000, dtype=np.float32)[::2] for _ in range(40)]
+rows = [np.ones((300, 40), np.float32)[:, ::2] for _ in range(40)]
+expected = [kernel(*strided), kernel(*rows)]
+found = []
+threading.stack_size(64 << 10)
+out = np.empty(2000, np.float32)
+thread = threading.Thread(target=lambda: found.extend([kernel(*strided), kernel(*rows), kernel(*strided, out=out)]))
+thread.start()
+thread.join()
+assert [f.tobytes() for f in found] == [e.tobytes() for e in (*expected, expected[0])]
+assert expected[0].tobytes() == (strided[0] * np.float32(40)).tobytes()
+print("the same")
+"""
+
+
+def test_many_strided_operands_need_no_more_stack_than_a_small_thread_has() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MANY_OPERANDS], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout == "the same\n", (done.returncode, done.stderr[-2000:])

@@ -234,7 +234,26 @@ def _fmod(operands: list[Expr]) -> Expr:
     if a.dtype.is_float:
         return call("fmod", a, b)
     trivial = (b == 0) | (b == -1) if a.dtype.kind == "int" else b == 0
-    return call("fmod", a, where(trivial, 1, b))  # by 1 the remainder is 0, which is NumPy's value for these divisors
+    b = where(trivial, 1, b)  # by 1 the remainder is 0, which is NumPy's value for these divisors
+    if not _divides_as_float(b):
+        return call("fmod", a, b)
+    return a - _nonzero_quotient(a, b) * b
+
+
+def _divides_as_float(b: Expr) -> bool:
+    """Whether integers are divided as floats: vectors of integers cannot be divided, but for constants by products."""
+    return b.dtype.bits <= 32 and b.node.op != "const"
+
+
+def _nonzero_quotient(a: Expr, b: Expr) -> Expr:
+    """a/b toward zero, where b is not 0 and the quotient fits.
+
+    A quotient that is no integer is at least 1/|a| of itself away from one, and a float's rounding is less than that.
+    """
+    if not _divides_as_float(b):
+        return call("quotient", a, b)
+    wide = F32 if b.dtype.bits <= 16 else F64
+    return call("trunc", a.cast(wide) / b.cast(wide)).cast(b.dtype)
 
 
 def _quotient(operands: list[Expr]) -> Expr:
@@ -242,11 +261,11 @@ def _quotient(operands: list[Expr]) -> Expr:
     if a.dtype is BOOL:
         return a & b
     if a.dtype.kind == "uint":
-        return where(b == 0, 0, call("quotient", a, where(b == 0, 1, b)))
+        return where(b == 0, 0, _nonzero_quotient(a, where(b == 0, 1, b)))
     trivial = (b == 0) | (b == -1)
     # The most negative value divided by -1 wraps to itself, as its negation does.
     by_minus_one = where(b == 0, 0, -a)
-    return where(trivial, by_minus_one, call("quotient", a, where(trivial, 1, b)))
+    return where(trivial, by_minus_one, _nonzero_quotient(a, where(trivial, 1, b)))
 
 
 def _for_bool(op: str, bool_op: str) -> Callable[[list[Expr]], Expr]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ..ir.build import Expr, call, where
 from ..ir.dtype import BOOL, I32, I64, DType
 from ..ir.node import const_array
+from .formats import where_rarely
 
 Function = Callable[..., Expr]
 
@@ -141,24 +142,39 @@ def _floordiv_float(a: Expr, b: Expr) -> Expr:
     return where(b == 0.0, a / b, whole)
 
 
+_USUAL_EXPONENT_BITS = 6
+
+
 def _integer_power(a: Expr, b: Expr) -> Expr:
-    """Square and multiply over every bit an exponent can have; a negative one gives the truncated reciprocal."""
+    """Square and multiply over every bit an exponent can have; a negative one gives the truncated reciprocal.
+
+    Exponents that are no constants seldom have more than a few bits.
+    """
     signed = a.dtype.kind == "int"
     bits = a.dtype.bits - signed
+    usual = min(bits, _USUAL_EXPONENT_BITS)
     if b.node.op == "const":
-        bits = max(int(const_array(b.node)), 0).bit_length()
-    result, power = None, a
-    for i in range(bits):
-        factor = where((b & (1 << i)) != 0, power, 1)
-        result = factor if result is None else result * factor
-        if i + 1 < bits:
-            power = power * power
-    positive = where(b == b, 1, a) if result is None else result
+        usual = bits = max(int(const_array(b.node)), 0).bit_length()
+    positive, power = _squared_and_multiplied(where(b == b, 1, a) if bits == 0 else None, a, b, range(usual))
+    if usual < bits:
+        further, _ = _squared_and_multiplied(positive, power * power, b, range(usual, bits))
+        positive = where_rarely((b >> usual) != 0, further, positive)
     if not signed:
         return positive
     odd = where((b & 1) == 1, -1, a.like(1))
     reciprocal = where(a == 1, 1, where(a == -1, odd, a.like(0)))
     return where(b < 0, reciprocal, positive)
+
+
+def _squared_and_multiplied(result: Expr | None, power: Expr, b: Expr, bits: range) -> tuple[Expr, Expr]:
+    """``result`` times the powers that these bits of ``b`` ask for, and the last; ``power`` is that of the first bit."""
+    for i in bits:
+        if i > bits.start:
+            power = power * power
+        factor = where((b & (1 << i)) != 0, power, 1)
+        result = factor if result is None else result * factor
+    assert result is not None
+    return result, power
 
 
 COMPOSITES: dict[str, Function] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from . import elf
 from .image import Image
 
 _LONG_TEXT_LINES = 6000
+_INTEGER_DIVISION = re.compile(r" = [su](?:div|rem) <")
+_LINES_OF_A_DIVISION = 200
+"""What a division of integer vectors counts for: LLVM takes it apart into its elements."""
 
 _compiling = threading.RLock()
 """Held around all use of LLVM, which llvmlite allows one thread at a time anyway. A fork waits for it, so that a child
@@ -95,7 +99,8 @@ def _level(text: str) -> int:
 
 def is_long(text: str) -> bool:
     """Whether ``text`` is compiled with little effort, which leaves most values in memory."""
-    return text.count("\n") >= _LONG_TEXT_LINES
+    divisions = len(_INTEGER_DIVISION.findall(text))
+    return text.count("\n") + divisions * _LINES_OF_A_DIVISION >= _LONG_TEXT_LINES
 
 
 def compile_text(text: str, target: LlvmTarget, *, clean_up: bool = False) -> Image:

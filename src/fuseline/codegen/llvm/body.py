@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...errors import LimitError
 from ...ir.dtype import BOOL, DType
 from ...ir.graph import Graph
 from ...ir.node import Node
@@ -33,6 +34,10 @@ _LINE_BYTES, _PREFETCHED_BYTES = 64, 1024
 """A cache line, and how far ahead lines are asked for: half as far helps half as much, twice as far no more."""
 
 
+MAX_INSTRUCTIONS, MAX_OPERANDS = 250_000, 10_000
+"""LLVM takes some 25 KiB and 2 ms for an instruction of a long body; with operands its time grows as their square."""
+
+
 @dataclass(frozen=True, slots=True)
 class BodyText:
     """``text`` defines @body(ptr operands, ptr increments, i64 vectors, i64 flags); see runtime/native/block.ll."""
@@ -45,9 +50,11 @@ class BodyText:
 def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     """The body of ``graph``, expanded to primitives. Operands are the inputs in order, then the outputs.
 
-    Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage.
+    Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage, and
+    `LimitError` for more than LLVM can take in.
     """
     legal = legalize(graph, native_half=target.has_half_conversion)
+    _check_size(legal)
     order = schedule(legal)
     in_steps = lockstep.is_chain(legal, order)
     lanes = _lanes(legal, target, in_steps)
@@ -64,6 +71,19 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
     asked = () if _is_short(legal) else legal.inputs
     return BodyText(_function(writer, legal.inputs, results, asked), lanes)
+
+
+def _check_size(graph: Graph) -> None:
+    operands = len(graph.inputs) + len(graph.outputs)
+    for count, limit, what in (
+        (len(graph.nodes), MAX_INSTRUCTIONS, "instructions"),
+        (operands, MAX_OPERANDS, "operands"),
+    ):
+        if count > limit:
+            raise LimitError(
+                f"a compiled kernel has at most {limit:,} {what}, and this program has {count:,}; split it, or run its "
+                'NumPy text, emit("numpy")'
+            )
 
 
 def _lanes(graph: Graph, target: LlvmTarget, in_steps: bool) -> int:

@@ -156,8 +156,12 @@ entry:
   %padded_bytes = shl i64 %lanes, 3
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
-  %padded = alloca i8, i64 %padded_total, align 64
-  %packed = alloca i8, i64 %packed_total, align 64
+  %scratch_bytes = add i64 %padded_total, %packed_total
+  %heap = call ptr @heap_scratch(i64 %scratch_bytes)
+  %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
+  %stack = alloca i8, i64 %stack_bytes, align 64
+  %padded = call ptr @scratch(ptr %heap, ptr %stack)
+  %packed = getelementptr i8, ptr %padded, i64 %padded_total
   %at = alloca ptr, i64 %nops, align 8
   %incs = alloca i64, i64 %nops, align 8
   %is_packed = alloca i8, i64 %nops, align 1
@@ -231,6 +235,47 @@ block_end:
   %first_next = add i64 %first, %m
   %blocks_more = icmp slt i64 %first_next, %count
   br i1 %blocks_more, label %blocks, label %done
+done:
+  call void @free_scratch(ptr %heap)
+  ret void
+}
+
+; Memory for vectors and blocks: on the stack while they are few, else from the heap, because a thread may have no more than
+; 64 KiB of stack. Where the heap has nothing left it is the stack again.
+define internal ptr @heap_scratch(i64 %bytes) nounwind alwaysinline {
+entry:
+  %small = icmp ule i64 %bytes, 24576
+  br i1 %small, label %none, label %get
+get:
+  %with_margin = add i64 %bytes, 64
+  %memory = call ptr @malloc(i64 %with_margin)
+  br label %none
+none:
+  %found = phi ptr [ null, %entry ], [ %memory, %get ]
+  ret ptr %found
+}
+
+define internal i64 @stack_scratch(ptr %heap, i64 %bytes) nounwind alwaysinline {
+  %none = icmp eq ptr %heap, null
+  %needed = select i1 %none, i64 %bytes, i64 0
+  ret i64 %needed
+}
+
+define internal ptr @scratch(ptr %heap, ptr %stack) nounwind alwaysinline {
+  %on_stack = icmp eq ptr %heap, null
+  %beyond = getelementptr i8, ptr %heap, i64 63
+  %aligned = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 -64)
+  %memory = select i1 %on_stack, ptr %stack, ptr %aligned
+  ret ptr %memory
+}
+
+define internal void @free_scratch(ptr %heap) nounwind alwaysinline {
+entry:
+  %none = icmp eq ptr %heap, null
+  br i1 %none, label %done, label %free
+free:
+  call void @free(ptr %heap)
+  br label %done
 done:
   ret void
 }

@@ -29,8 +29,12 @@ entry:
   %padded_bytes = shl i64 %lanes, 3
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
-  %padded = alloca i8, i64 %padded_total, align 64
-  %packed = alloca i8, i64 %packed_total, align 64
+  %scratch_bytes = add i64 %padded_total, %packed_total
+  %heap = call ptr @heap_scratch(i64 %scratch_bytes)
+  %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
+  %stack = alloca i8, i64 %stack_bytes, align 64
+  %padded = call ptr @scratch(ptr %heap, ptr %stack)
+  %packed = getelementptr i8, ptr %padded, i64 %padded_total
   %at = alloca ptr, i64 %nops, align 8
   %incs = alloca i64, i64 %nops, align 8
   ; 0 used in place, 1 the same in every row, 2 packed, 3 used in place a row at a time
@@ -180,6 +184,7 @@ block_end:
   %blocks_more = icmp slt i64 %first_next, %rows
   br i1 %blocks_more, label %blocks, label %done
 done:
+  call void @free_scratch(ptr %heap)
   ret void
 }
 
