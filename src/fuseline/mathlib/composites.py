@@ -167,7 +167,7 @@ def _integer_power(a: Expr, b: Expr) -> Expr:
 
 
 def _squared_and_multiplied(result: Expr | None, power: Expr, b: Expr, bits: range) -> tuple[Expr, Expr]:
-    """``result`` times the powers that these bits of ``b`` ask for, and the last; ``power`` is that of the first bit."""
+    """``result`` times the powers that these bits of ``b`` ask for, and the last; ``power`` is the first of them."""
     for i in bits:
         if i > bits.start:
             power = power * power
