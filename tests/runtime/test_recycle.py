@@ -74,6 +74,33 @@ def test_trim_returns_everything_that_is_idle_and_nothing_in_use() -> None:
     assert np.all(kept == 3)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it")
+@pytest.mark.parametrize("way", ["first call", "prepared call", "larger than the bound"])
+def test_a_result_may_have_the_memory_that_lies_idle(way: str) -> None:
+    code = f"""
+import resource
+import numpy as np
+from fuseline.api.kernel import compile
+from fuseline.runtime import recycle
+k = compile("x*2 + 1")
+wide = np.broadcast_to(np.float32(1), 25 << 20)
+for _ in range(3 * ({way!r} == "prepared call")):
+    k(wide)
+recycle.trim()
+results = [k(np.ones((16 + 8*i) << 20, np.float32)) for i in range(4)]
+del results
+assert recycle.idle_bytes() > 400 << 20
+if {way!r} == "larger than the bound":
+    recycle.bound_bytes = lambda: 64 << 20
+status = open("/proc/self/status").read().split()
+used_bytes = int(status[status.index("VmSize:") + 1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (used_bytes + (32 << 20), -1))
+assert k(wide)[-1] == 3
+"""
+    environment = {**os.environ, "FUSELINE_NUM_THREADS": "1", "FUSELINE_RECYCLE_BYTES": str(1 << 30)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
 def test_the_store_can_be_turned_off() -> None:
     code = (
         "import numpy as np; from fuseline.runtime import recycle; "

@@ -86,7 +86,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | 
     size_bytes = math.prod(stored) * dtype.itemsize
     laid_out: NDArray[Any]
     if size_bytes < SMALLEST_BYTES or size_bytes > bound_bytes() or not arrays.is_known():
-        laid_out = np.empty(stored, dtype)
+        laid_out = _unrecycled(stored, dtype)
     else:
         store = _store()
         store[_BOUND] = bound_bytes()
@@ -95,6 +95,16 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | 
     if axes is None:
         return laid_out
     return laid_out.transpose(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def _unrecycled(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """NumPy's array; where it has no memory for one, what lies idle here is given back first."""
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError:
+        if not trim():
+            raise
+        return np.empty(shape, dtype)
 
 
 def _c_order(shape: tuple[int, ...], item_bytes: int) -> tuple[ctypes.Array[Any], ctypes.Array[Any]]:

@@ -228,9 +228,17 @@ make:
   call void @Py_IncRef(ptr %byte)
   %fresh = call ptr %new(ptr %type, ptr %byte, i32 1, ptr %length, ptr null, ptr null, i32 0, ptr null)
   %no_fresh = icmp eq ptr %fresh, null
-  br i1 %no_fresh, label %fail, label %lend
+  br i1 %no_fresh, label %give_up_idle, label %lend
+give_up_idle:
+  ; What is missing may lie idle here, in blocks of other sizes.
+  call void @PyErr_Clear()
+  %given_up = call i64 @fl_store_shrink(ptr %s, i64 0)
+  call void @Py_IncRef(ptr %byte)
+  %second = call ptr %new(ptr %type, ptr %byte, i32 1, ptr %length, ptr null, ptr null, i32 0, ptr null)
+  %no_second = icmp eq ptr %second, null
+  br i1 %no_second, label %fail, label %lend
 lend:
-  %block = phi ptr [ %idle, %entry ], [ %fresh, %make ]
+  %block = phi ptr [ %idle, %entry ], [ %fresh, %make ], [ %second, %give_up_idle ]
   %block_bytes = load i64, ptr %bytes_found, align 8
   %lease = call ptr @malloc(i64 24)
   %no_lease = icmp eq ptr %lease, null
