@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -304,3 +305,20 @@ with threads.limit(3):
 def test_threads_of_the_pool_stay_where_they_may_run_when_they_make_room_for_the_caller() -> None:
     done = subprocess.run([sys.executable, "-c", PLACED], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupt_while_a_thread_starts_leaves_no_signal_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    really = signal.pthread_sigmask
+
+    def interrupted(how: int, mask: Any) -> Any:
+        was = really(how, mask)
+        if signal.SIGINT in mask:  # as CPython does for a signal that came just before
+            raise KeyboardInterrupt
+        return was
+
+    monkeypatch.setattr(signal, "pthread_sigmask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        threads.Pool().ensure(1)
+    monkeypatch.undo()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

@@ -121,9 +121,10 @@ class Pool:
         return self.worker_count
 
     def _start(self) -> bool:
-        # Signals belong to the threads that Python knows.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
+            # Signals belong to the threads that Python knows. An interrupt may be raised here when the mask is set.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             thread = ctypes.c_void_p()
             entry = ctypes.c_void_p(native.support().exports["fl_worker"])
             libc = ctypes.CDLL(None)
