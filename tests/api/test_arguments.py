@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fuseline as fl
-from fuseline.errors import FuselineError, ShapeError, TypeRuleError, UnknownNameError
+from fuseline.errors import FuselineError, ShapeError, TypeRuleError, UnknownNameError, UsageError
 
 TEXT = "y = x + 1; zed = y*2"
 
@@ -48,6 +48,9 @@ def test_outputs_are_names_that_the_program_binds() -> None:
         fl.graph("".join(f"a{i} = x\n" for i in range(5000)), outputs=["q"])
     assert "4990 more" in str(caught.value)
     assert len(str(caught.value)) < 200
+    assert fl.compile(TEXT, outputs="zed").outputs == ("zed",)  # a text is one name, not its letters
+    with pytest.raises(UsageError, match="the output y is asked for twice"):
+        fl.compile(TEXT, outputs=["y", "zed", "y"])
     for refused in (fl.graph, fl.explain):
         with pytest.raises(TypeRuleError, match="a graph has its outputs"):
             refused(fl.graph(TEXT), outputs=["y"])

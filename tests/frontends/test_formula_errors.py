@@ -221,3 +221,12 @@ def test_the_formula_reader_does_not_mention_evaluation() -> None:
         assert "eval(" not in text
         assert "exec(" not in text
         assert "import ast" not in text
+
+
+@pytest.mark.parametrize("text", ["1<<70", "2**63", "abs(-9223372036854775808)", "y = 2**63\nz = y"])
+def test_a_number_beside_no_array_that_fits_no_dtype_has_its_place_and_advice(text: str) -> None:
+    with pytest.raises(FuselineError) as caught:
+        specialise(parse_formula(text), {})
+    said = str(caught.value)
+    assert said.startswith("line 1, column") and text.splitlines()[0] in said and "^" in said
+    assert "write it as a float" in said and "cast the array" not in said

@@ -23,13 +23,14 @@ Source = str | Program | Graph | Callable[..., Any]
 """A formula, a traced program, a graph, or a Python function of arrays."""
 
 
-def as_program(source: Source, outputs: Sequence[str] | None = None) -> Program:
+def as_program(source: Source, outputs: Sequence[str] | str | None = None) -> Program:
     """The untyped program of a formula text or a Python function.
 
-    Raises `FormulaError` or `TraceError` for what is not a program, `UnknownNameError` for outputs that do not exist.
+    A text for ``outputs`` is one name. Raises `FormulaError` or `TraceError` for what is not a program,
+    `UnknownNameError` for outputs that do not exist and `UsageError` for one that is named twice.
     """
     program = _read(source)
-    return program.with_outputs(list(outputs)) if outputs is not None else program
+    return program.with_outputs(outputs) if outputs is not None else program
 
 
 def _read(source: Source) -> Program:

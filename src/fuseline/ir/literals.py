@@ -101,11 +101,12 @@ def meeting_dtype(value: Number, arrays: DType | None) -> DType:
     return I64 if arrays is BOOL else arrays
 
 
-def number_const(value: Number, d: DType) -> Node:
-    """``value`` as a constant of dtype ``d``; `LiteralError` for an integer outside an integer dtype's range."""
+def number_const(value: Number, d: DType, advice: str = "cast the array to a wider dtype") -> Node:
+    """``value`` as a constant of dtype ``d``; `LiteralError`, with advice, for an integer outside an integer dtype's
+    range."""
     if d.is_integer and not in_range(value, d):
         low, high = limits(d)
-        raise LiteralError(f"the number {value} does not fit {d} ({low} … {high}); cast the array to a wider dtype")
+        raise LiteralError(f"the number {value} does not fit {d} ({low} … {high}); {advice}")
     if d.is_float and isinstance(value, int):
         value = _as_double(_round_integer(value, 24) if d.computed is F32 else value)
     return const(value, d)

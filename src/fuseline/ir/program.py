@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import UnknownNameError, nearest
+from ..errors import UnknownNameError, UsageError, nearest
 from .dtype import DType
 from .graph import topological
 from .node import Node, make
@@ -41,17 +42,24 @@ class Program:
     locations: Mapping[Node, tuple[int, int]] = field(default_factory=dict)
     captures: Mapping[str, Any] = field(default_factory=dict)
     """Arrays that a traced function closes over, by the name of the input they are the value of."""
+    fixed: tuple[str, ...] = ()
+    """Parameters of a traced function that kept the number or option given for them: they are no inputs."""
     origin: str = ""
     """Where ``source`` is from, for errors: empty for a formula, the function and its file for a traced one."""
 
     def with_outputs(self, names: Sequence[str] | str) -> Program:
-        """The same program with the named values as outputs; `UnknownNameError` for a name that no statement binds."""
-        names = [names] if isinstance(names, str) else names
+        """The same program with the named values as outputs.
+
+        Raises `UnknownNameError` for a name that no statement binds and `UsageError` for one that is given twice.
+        """
+        names = [names] if isinstance(names, str) else list(names)
         unknown = [n for n in names if n not in self.bindings]
         if unknown or not names:
             raise UnknownNameError(self._about_outputs(unknown))
-        outputs = tuple((n, self.bindings[n]) for n in dict.fromkeys(names))
-        return replace(self, outputs=outputs)
+        twice = [n for n, times in Counter(names).items() if times > 1]
+        if twice:
+            raise UsageError(f"the output {', '.join(twice)} is asked for twice; name each once")
+        return replace(self, outputs=tuple((n, self.bindings[n]) for n in names))
 
     def _about_outputs(self, unknown: Sequence[str]) -> str:
         if not unknown:
@@ -80,7 +88,7 @@ def _flat(program: Program) -> dict[str, Any]:
         "names": {number[n]: name for n, name in program.names.items() if n in number},
         "bindings": {name: number[n] for name, n in program.bindings.items()},
         "locations": {number[n]: place for n, place in program.locations.items() if n in number},
-        "rest": (program.source, program.inputs, dict(program.captures), program.origin),
+        "rest": (program.source, program.inputs, dict(program.captures), program.fixed, program.origin),
     }
 
 
@@ -88,7 +96,7 @@ def _rebuilt(flat: Mapping[str, Any]) -> Program:
     made: list[Node] = []
     for op, args, attrs, type_ in flat["rows"]:
         made.append(make(op, tuple([made[i] for i in args]), attrs, type_))
-    source, inputs, captures, origin = flat["rest"]
+    source, inputs, captures, fixed, origin = flat["rest"]
     return Program(
         source=source,
         inputs=inputs,
@@ -98,6 +106,7 @@ def _rebuilt(flat: Mapping[str, Any]) -> Program:
         bindings={name: made[i] for name, i in flat["bindings"].items()},
         locations={made[i]: place for i, place in flat["locations"].items()},
         captures=captures,
+        fixed=fixed,
         origin=origin,
     )
 

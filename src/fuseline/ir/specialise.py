@@ -96,7 +96,9 @@ class _Specialisation:
         return self.made(node.op, args, node.attrs, node)
 
     def as_node(self, value: Value) -> Node:
-        return value if isinstance(value, Node) else number_const(value, default_dtype(value))
+        if isinstance(value, Node):
+            return value
+        return number_const(value, default_dtype(value), "no array is beside it; write it as a float, as in 2.0**63")
 
     def met(self, op: str, operands: Sequence[Value]) -> tuple[Node, ...]:
         """Numbers converted to the dtype of the arrays beside them (NEP 50); a bool has a dtype, as in NumPy."""
@@ -180,8 +182,14 @@ class _Specialisation:
         return self.names.get(node) or (f"the result of {node.op}" if node.op != "const" else "a number")
 
     def graph(self) -> Graph:
-        outputs = [(name, self.as_node(self.value(node))) for name, node in self.program.outputs]
+        outputs = [(name, self.output(node)) for name, node in self.program.outputs]
         return Graph(self.inputs, outputs, self.nodes, self.names)
+
+    def output(self, node: Node) -> Node:
+        try:
+            return self.as_node(self.value(node))
+        except LiteralError as error:
+            raise _with_location(error, self.program, node) from None
 
 
 def _with_location(error: FuselineError, program: Program, node: Node) -> FuselineError:
