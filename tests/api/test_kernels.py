@@ -45,6 +45,15 @@ def test_a_kernel_has_its_names_graph_and_texts():
         k.emit("fortran")
 
 
+def test_integer_programs_are_emitted_in_the_dtype_that_is_named():
+    k = fl.compile("(x & 7) << 3")
+    assert "int32_t" in k.emit("c", dtype="i32") and "i32" in k.emit("llvm", dtype="i32")
+    assert "!m[i]" in fl.compile("~m").emit("c", dtype="bool")
+    for refused in (lambda: k.graph, k.emit):
+        with pytest.raises(TypeRuleError, match=r'line 1.*\n.*\n.*\n.*emit\(target, dtype="i32"\)'):
+            refused()
+
+
 def test_arguments_by_position_by_name_and_out():
     k = fl.compile(COURSE)
     x, b, r = (normals(100, seed=i) for i in range(3))
@@ -375,3 +384,54 @@ def test_inputs_may_be_called_self_and_kernels_only_by_names() -> None:
     for name in ("my kernel", "class", "1st", ""):
         with pytest.raises(UsageError, match="name of a kernel"):
             fl.compile("x + 1", name=name)
+
+
+def test_an_operand_for_a_parameter_that_kept_its_default_is_told_so():
+    k = fl.compile(lambda x, y=2.0: x * y)
+    for kernel in (k, pickle.loads(pickle.dumps(k))):  # noqa: S301 - its own
+        with pytest.raises(TypeRuleError, match="y kept its default"):
+            kernel(normals(3), 5.0)
+    with pytest.raises(TypeRuleError, match=r"its inputs are x$"):
+        fl.compile("x + 1")(normals(3), 5.0)
+
+
+@pytest.mark.parametrize("name", ["int4", "float4_e2m1fn"])
+def test_arrays_of_dtypes_without_code_are_refused_with_those_that_have(name: str) -> None:
+    import ml_dtypes
+
+    array = np.ones(3).astype(getattr(ml_dtypes, name))
+    with pytest.raises(TypeRuleError, match=f"the input x has dtype {name}; kernels take bool, .*, f64: convert it"):
+        fl.compile("f32(x) + 1")(array)
+
+
+# ── Python numbers for declared inputs ──
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "same_as"),
+    [
+        ("x: f32; x + 1", (1.0,), (np.float32(1),)),
+        ("x: f32; x + 1", (1,), (np.float32(1),)),
+        ("x: f16; y: f64; x*y", (0.1, np.arange(3.0)), (np.float16(0.1), np.arange(3.0))),
+        ("x: i8; y: f32; x*y", (100, normals(3)), (np.int8(100), normals(3))),
+        ("x: i8; y: i32; x*y", (100, np.arange(3, dtype="i4")), (np.int8(100), np.arange(3, dtype="i4"))),
+        ("x: bool; where(x, y, 0)", (True, normals(3)), (np.True_, normals(3))),
+        ("x: f32; y + x*s", (1.5, normals(3), 0.1), (np.float32(1.5), normals(3), np.float32(0.1))),
+        ("x: f32; y: f32; sum(y) + x", (1.0, normals(3)), (np.float32(1), normals(3))),
+    ],
+)
+def test_a_number_takes_the_dtype_that_its_input_is_declared_with(text: str, given: Any, same_as: Any) -> None:
+    k = fl.compile(text)
+    named = dict(zip(("x", "y", "s"), given, strict=False))
+    for _ in range(3):  # the ways of later calls are others
+        assert same_bits(k(**named), fl.compile(text)(**dict(zip(("x", "y", "s"), same_as, strict=False))))
+
+
+def test_a_number_that_does_not_fit_its_declaration_is_refused():
+    k = fl.compile("x: i8; y: f32; x*y")
+    with pytest.raises(NumberRangeError, match="the input x: the number 300 does not fit int8"):
+        k(300, normals(3))
+    with pytest.raises(TypeRuleError, match=r"the input x is declared i8, which the number 1\.5 is not"):
+        k(1.5, normals(3))
+    with pytest.raises(TypeRuleError, match="declared bool, which the number 1 is not"):
+        fl.compile("x: bool; ~x")(1)

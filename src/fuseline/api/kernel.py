@@ -38,8 +38,8 @@ from .program import Source, as_program
 if TYPE_CHECKING:
     import inspect
 
-_UFUNC_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
-"""Loops that a ufunc gets, in NumPy's order of preference."""
+_KERNEL_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
+"""What kernels take; loops of a ufunc are in this order, NumPy's order of preference."""
 
 
 def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str | None = None) -> Kernel:
@@ -127,7 +127,17 @@ class Kernel:
     @functools.cached_property
     def graph(self) -> Graph:
         """The optimised graph of the default specialisation: float32 where nothing is declared."""
-        return optimize(specialise(self.program, input_types(self.program, F32)))
+        try:
+            return self._graph_in(F32)
+        except TypeRuleError as error:
+            raise TypeRuleError(
+                f"{error}\ninputs that are not declared are float32 here: declare them, or name their dtype, as in "
+                f'kernel.emit(target, dtype="i32") or fuseline.graph(kernel, "i32")'
+            ) from None
+
+    def _graph_in(self, dtype: DType) -> Graph:
+        """The optimised graph with ``dtype`` for inputs that are not declared."""
+        return optimize(specialise(self.program, input_types(self.program, dtype)))
 
     def emit(self, target: EmitTarget = "c", *, dtype: DType | str | None = None) -> str:
         """The program as text: NumPy calls, C11, LLVM IR or assembly of this machine's body.
@@ -135,9 +145,7 @@ class Kernel:
         ``dtype`` replaces float32 for inputs that are not declared. Raises `UnsupportedError` for a program that the
         target cannot express and `UnknownNameError` for a target that does not exist.
         """
-        graph = self.graph
-        if dtype is not None:
-            graph = optimize(specialise(self.program, input_types(self.program, dtype_of(dtype))))
+        graph = self.graph if dtype is None else self._graph_in(dtype_of(dtype))
         return emit_text(graph, target, self.name)
 
     def __repr__(self) -> str:
@@ -170,7 +178,7 @@ class Kernel:
 
 def signature_of(program: Program, name: str) -> Signature:
     """The names of a kernel of ``program``."""
-    return Signature(name, tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs))
+    return Signature(name, tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs), program.fixed)
 
 
 def documentation_of(program: Program, name: str) -> str:
@@ -192,6 +200,7 @@ class UfuncKernel(Kernel, ElementwiseKernel):
             self._ufunc_signatures,
             reads_of(program),
             self._check_declared_shapes if declared else None,
+            declared_dtypes(program),
         )
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
@@ -209,7 +218,7 @@ class UfuncKernel(Kernel, ElementwiseKernel):
             # Some libraries (dask) take ufuncs of one output alone: each output then is a ufunc of its own.
             if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
                 raise
-            return self.signature.result([part.ufunc(*values) for part in self._parts])
+            return self.signature.result([part._by_protocol(values, {}) for part in self._parts])
 
     def _check_foreign(self, values: Sequence[Any]) -> None:
         """What declarations forbid is forbidden to arrays of other libraries too, as far as these say what they are."""
@@ -230,7 +239,7 @@ class UfuncKernel(Kernel, ElementwiseKernel):
     def _ufunc_signatures(self) -> Sequence[DTypes]:
         """The same dtype for every input that is not declared, wherever the program admits it."""
         found: list[DTypes] = []
-        for name in _UFUNC_DTYPES:
+        for name in _KERNEL_DTYPES:
             dtypes = tuple((d.dtype or DTYPES[name]).numpy for d in self.program.inputs)
             if dtypes not in found and self._admits(dtypes):
                 found.append(dtypes)
@@ -301,7 +310,7 @@ class ReducingKernel(Kernel):
             if recorded is not None:
                 return recorded
             self._refuse_masks(values)
-        arrays, dtypes = as_arrays(values, self.inputs)
+        arrays, dtypes = as_arrays(values, self.inputs, declared_dtypes(self.program))
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         results = self._staged_program(arrays, dtypes).run(dict(zip(self.inputs, arrays, strict=True)))
         pairs = list(zip(results.items(), self.signature.places(out), strict=True))
@@ -358,12 +367,21 @@ def reads_of(program: Program) -> list[frozenset[int]]:
     return found
 
 
+def declared_dtypes(program: Program) -> list[DType | None]:
+    """For each input, its declared dtype."""
+    return [d.dtype for d in program.inputs]
+
+
 def declared_dtype(declared: Declaration, given: np.dtype[Any]) -> DType:
     """The dtype of an operand; `TypeRuleError` for one that we lack, or another than the declared one."""
     try:
         found = dtype_of(given)
-    except TypeRuleError as error:
-        raise TypeRuleError(f"the input {declared.name}: {error}") from None
+    except TypeRuleError:
+        found = None
+    if found is None or not found.numpy_name:  # packed ones are planned and costed, not run
+        raise TypeRuleError(
+            f"the input {declared.name} has dtype {given}; kernels take {', '.join(_KERNEL_DTYPES)}: convert it first"
+        )
     if declared.dtype is not None and declared.dtype is not found:
         raise TypeRuleError(
             f"the input {declared.name} is declared {declared.dtype}; the array given is {found}: convert it, or leave "

@@ -63,6 +63,7 @@ class Recording:
         self.block = SourceBlock(function)
         self.surroundings = _surroundings(function)
         self.inputs: dict[str, Declaration] = {}
+        self.fixed: list[str] = []
         self.captures: dict[str, Any] = {}
         self.captured: dict[int, Node] = {}
         self.nodes: dict[Node, tuple[int, int]] = {}
@@ -84,6 +85,8 @@ class Recording:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
                 raise TraceError(f"{self.name} takes {p}: name every input, since their number must be known")
             value = self.argument(p, constants.get(p.name, p.default))
+            if not isinstance(value, Traced):
+                self.fixed.append(p.name)
             if p.kind is p.KEYWORD_ONLY:
                 named[p.name] = value
             else:
@@ -215,7 +218,7 @@ class Recording:
         source, origin = self.block.source, self.block.origin(self.name)
         return Program(
             source, tuple(self.inputs.values()), tuple(self.nodes), outputs, self.names.of, dict(outputs),
-            self.nodes if source else {}, self.captures, origin,
+            self.nodes if source else {}, self.captures, tuple(self.fixed), origin,
         )  # fmt: skip
 
     def named_outputs(self, returned: object) -> dict[str, object]:

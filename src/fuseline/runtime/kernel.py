@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UnsupportedError
 from ..floating_point import default_environment
+from ..ir.dtype import DType
 from . import arrays as array_layout
 from . import iterate, nest, recycle, threads
 from .fastcall import FastCall
 from .locks import Lock
 from .loop import Loop
-from .operands import Array, DTypes, as_arrays, speaks_for_itself
+from .operands import Array, DTypes, as_arrays, protocol_operands, speaks_for_itself
 from .signature import Signature
 from .ufunc import OPERAND_LIMIT, make_ufunc
 
@@ -75,6 +77,8 @@ class ElementwiseKernel:
             Every input for every output when None.
         check_shapes: raises `ShapeError` for input shapes that the program's declarations forbid, by name; None where
             there are no declarations.
+        declared: for each input, the dtype that the program declares, which a Python number then takes; None for all
+            of them where none is declared.
     """
 
     # An instance's call is looked up on its type, which finds this slot: no Python frame stands before the builtin.
@@ -92,6 +96,7 @@ class ElementwiseKernel:
         signatures: Callable[[], Sequence[DTypes]],
         reads: Sequence[frozenset[int]] | None = None,
         check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
+        declared: Sequence[DType | None] | None = None,
     ) -> None:
         self.signature = signature
         self.__doc__ = doc
@@ -99,6 +104,7 @@ class ElementwiseKernel:
         self._signatures = signatures
         self._check_shapes = check_shapes
         self._input_count = len(self.signature.inputs)
+        self._declared = tuple(declared) if declared is not None else (None,) * self._input_count
         everything = frozenset(range(self._input_count))
         self._reads = tuple(reads) if reads is not None else (everything,) * len(self.signature.outputs)
         self._reads_evenly = all(r == everything for r in self._reads)
@@ -167,7 +173,7 @@ class ElementwiseKernel:
         outputs = self.signature.places(out)
         if any(speaks_for_itself(v) for v in (*values, *outputs)):
             return self._call_foreign(values, outputs if out is not None else None)
-        arrays, dtypes = as_arrays(values, self.signature.inputs)
+        arrays, dtypes = as_arrays(values, self.signature.inputs, self._declared)
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.signature.inputs, arrays, strict=True)})
         made = self.specialisation(dtypes)
@@ -178,9 +184,30 @@ class ElementwiseKernel:
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
         """A call with operands that take part in NumPy's ufunc protocol, which therefore decides."""
-        results = self.ufunc(*values) if outputs is None else self.ufunc(*values, out=tuple(outputs))
+        if self._input_count + len(self.signature.outputs) > OPERAND_LIMIT:
+            raise UnsupportedError(
+                f"arrays of other libraries are handed to a NumPy ufunc, which has at most {OPERAND_LIMIT} operands; "
+                f"{self.signature.name} has more; give it plain arrays, as in np.asarray(x)"
+            )
+        results = self._by_protocol(values, {} if outputs is None else {"out": tuple(outputs)})
         several = isinstance(results, tuple) and len(results) == len(self.signature.outputs)
         return self.signature.result(results) if several and not self._single else results
+
+    def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
+        """What NumPy's protocol makes of the operands. Where their dtypes differ it is handed a ufunc with the loop of
+        these dtypes alone, which promotes operation by operation; the loops of `ufunc` have one dtype for all."""
+        typed = protocol_operands(values, self.signature.inputs, self._declared)
+        if typed is not None and len(set(typed[1])) > 1:
+            operands, dtypes = typed
+            ufunc = self.specialisation(dtypes).ufunc
+            assert ufunc is not None
+            try:
+                return ufunc(*operands, **options)
+            except TypeError as error:
+                if not str(error).startswith("ufunc '"):
+                    raise
+                # The library has changed dtypes on the way, as pandas does where it aligns rows.
+        return self.ufunc(*values, **options)
 
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]

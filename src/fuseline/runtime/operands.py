@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import NumberRangeError, TypeRuleError
+from ..ir.dtype import DType
 from .arrays import FIRST_USER_TYPE
 
 Array = NDArray[Any]
@@ -19,28 +20,60 @@ _WEAK_TYPES = (bool, int, float)
 
 
 def speaks_for_itself(value: Any) -> bool:
-    """Whether NumPy's ufunc protocol should handle the call: array types of other libraries, subclasses of ndarray."""
+    """Whether NumPy's ufunc protocol should handle the call: array types of other libraries, subclasses of ndarray.
+
+    NumPy computes plain arrays of memory maps, and so they are arrays here.
+    """
     kind = type(value)
-    if kind is np.ndarray or isinstance(value, (np.generic, *_WEAK_TYPES)):
+    if kind is np.ndarray or kind is np.memmap or isinstance(value, (np.generic, *_WEAK_TYPES)):
         return False
     return hasattr(kind, "__array_ufunc__")
 
 
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    return not dtype.hasobject and (dtype.kind not in "SUVmM" or dtype.num >= FIRST_USER_TYPE)
+
+
 def _check_number(dtype: np.dtype[Any], name: str) -> None:
     """Refuse text, dates, objects and structures by name, before NumPy is asked to promote them."""
-    if dtype.hasobject or (dtype.kind in "SUVmM" and dtype.num < FIRST_USER_TYPE):
+    if not _is_number(dtype):
         raise TypeRuleError(f"the input {name} has dtype {dtype}; compiled kernels take numbers")
 
 
-def _number_array(value: Any, dtypes: Sequence[np.dtype[Any]], name: str) -> Array:
-    """A Python number in the dtype that the arrays beside it call for (NEP 50)."""
+def _number_array(value: Any, dtype: np.dtype[Any] | None, name: str) -> Array:
+    """A Python number as an array of no axes, of NumPy's default dtype when ``dtype`` is None."""
     try:
-        made = np.asarray(value, _dtype_beside(dtypes, value))
+        made = np.asarray(value, dtype)
     except OverflowError:
         shown = f"the number {value}" if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
-        raise NumberRangeError(f"the input {name}: {shown} does not fit {np.result_type(*dtypes, 0)}") from None
+        raise NumberRangeError(f"the input {name}: {shown} does not fit {dtype}") from None
     _check_number(made.dtype, name)
     return made
+
+
+def _declared_dtype(value: Any, declared: DType, name: str) -> np.dtype[Any]:
+    """The dtype that a Python number takes for an input of a declared one: a weak number fits every dtype of its kind
+    and of wider kinds."""
+    needed = _WEAK_TYPES.index(type(value))
+    if needed > (0 if declared.kind == "bool" else 1 if declared.is_integer else 2):
+        raise TypeRuleError(f"the input {name} is declared {declared}, which the number {value!r} is not")
+    return declared.numpy
+
+
+def _with_numbers(values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]) -> list[Any]:
+    """Python numbers as arrays in the dtypes that declarations, or else the arrays beside them, call for (NEP 50)."""
+    weak = [type(v) in _WEAK_TYPES for v in values]
+    if not any(weak):
+        return list(values)
+    stated = [
+        (_declared_dtype(v, d, name) if d is not None else None) if is_weak else v.dtype
+        for v, d, name, is_weak in zip(values, declared, names, weak, strict=True)
+    ]
+    dtypes = [dtype for dtype in stated if dtype is not None]
+    return [
+        _number_array(v, dtype or _dtype_beside(dtypes, v), name) if is_weak else v
+        for v, dtype, name, is_weak in zip(values, stated, names, weak, strict=True)
+    ]
 
 
 def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] | None:
@@ -51,16 +84,32 @@ def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] 
     return common if common.num >= FIRST_USER_TYPE else np.result_type(*dtypes, value)
 
 
-def as_arrays(values: Sequence[Any], names: Sequence[str]) -> tuple[list[Array], DTypes]:
-    """Arrays in native byte order, and their dtypes; Python numbers take the dtype of the arrays."""
+def as_arrays(
+    values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]
+) -> tuple[list[Array], DTypes]:
+    """Arrays in native byte order, and their dtypes; Python numbers take the declared dtype or that of the arrays."""
     strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
     for value, name in zip(strong, names, strict=True):
         if isinstance(value, np.ndarray):
             _check_number(value.dtype, name)
-    arrays: list[Array] = []
-    for value, name in zip(strong, names, strict=True):
-        if not isinstance(value, np.ndarray):
-            dtypes = [v.dtype for v in strong if isinstance(v, np.ndarray)]
-            value = _number_array(value, dtypes, name)
-        arrays.append(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
+    arrays: list[Array] = [
+        a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("=")) for a in _with_numbers(strong, names, declared)
+    ]
     return arrays, tuple([a.dtype for a in arrays])
+
+
+def protocol_operands(
+    values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]
+) -> tuple[list[Any], DTypes] | None:
+    """Operands for NumPy's ufunc protocol, numbers made NumPy's scalars, and their dtypes in native byte order.
+
+    None where one of them does not say that it has a dtype of numbers.
+    """
+    given = [v if type(v) in _WEAK_TYPES or speaks_for_itself(v) else np.asarray(v) for v in values]
+    for value in given:
+        dtype = getattr(value, "dtype", None)
+        if type(value) not in _WEAK_TYPES and not (isinstance(dtype, np.dtype) and _is_number(dtype)):
+            return None
+    typed = _with_numbers(given, names, declared)
+    operands = [t[()] if type(v) in _WEAK_TYPES else v for v, t in zip(given, typed, strict=True)]
+    return operands, tuple([t.dtype.newbyteorder("=") for t in typed])

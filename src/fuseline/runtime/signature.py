@@ -24,6 +24,8 @@ class Signature:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    fixed: tuple[str, ...] = ()
+    """Parameters that kept their defaults when the kernel's function was traced."""
 
     @functools.cached_property
     def result_type(self) -> Any:
@@ -47,11 +49,19 @@ class Signature:
             what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
             if not unknown:
                 what = f"{len(args)} operands are given"
-            raise TypeRuleError(f"{self.name}: {what}; its inputs are {', '.join(self.inputs) or 'none'}")
+            raise TypeRuleError(f"{self.name}: {what}; its inputs are {', '.join(self.inputs) or 'none'}{self._fixed}")
         missing = [n for n in self.inputs[len(args) :] if n not in named]
         if missing:
             raise TypeRuleError(f"{self.name}: the input {', '.join(missing)} is missing")
         return args + tuple(named[n] for n in self.inputs[len(args) :])
+
+    @property
+    def _fixed(self) -> str:
+        """What a caller who gave a value for a fixed parameter should do."""
+        if not self.fixed:
+            return ""
+        names = ", ".join(self.fixed)
+        return f", and {names} kept its default when the function was read: leave the default out to make it an input"
 
     def places(self, out: Any) -> list[Any]:
         """What ``out=`` gives each output, or None.

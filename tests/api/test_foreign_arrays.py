@@ -1,0 +1,96 @@
+"""Arrays of other libraries and memory maps give the bits that plain arrays give, whatever their dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuseline as fl
+from arrays import same_bits
+from fuseline.errors import TypeRuleError, UnsupportedError
+
+WHOLE = np.array([1, 2, 3], "i4")
+ONES = np.ones(3, "f4")
+FIRST, SECOND = np.array([True, False, True]), np.array([True, True, False])
+
+PROGRAMS: list[tuple[str, tuple[Any, ...]]] = [
+    ("x*100000*100000 + y", (WHOLE, ONES)),  # int32 wraps before it meets a float
+    ("x*100000*100000 + y", (WHOLE, 2.5)),
+    ("x*100000*100000 + y", (WHOLE, WHOLE.astype(">i2"))),
+    ("where(c & d, x, 0)", (FIRST, SECOND, ONES)),
+    ("(x & 1)*y", (WHOLE, ONES)),
+    ("(x & 1)*y", (WHOLE, [0.5, 1.5, 2.5])),
+    ("x*y + z", (WHOLE.astype("i1"), 100, WHOLE)),
+    ("c: bool; x: f32; where(c, x, y)", (FIRST, 0.1, np.arange(3.0))),
+    ("x + y", (ONES, ONES)),
+]
+
+
+def _series(a: np.ndarray) -> Any:
+    return pytest.importorskip("pandas").Series(a.astype(a.dtype.newbyteorder("=")))
+
+
+def _labelled(a: np.ndarray) -> Any:
+    return pytest.importorskip("xarray").DataArray(a)
+
+
+def _lazy(a: np.ndarray) -> Any:
+    return pytest.importorskip("dask.array").from_array(a, chunks=2)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("wrapped", [_series, _labelled, _lazy, np.ma.masked_array, np.matrix])
+@pytest.mark.parametrize(("text", "operands"), PROGRAMS)
+def test_foreign_arrays_of_any_dtypes_give_the_bits_of_plain_ones(
+    text: str, operands: tuple[Any, ...], wrapped: Callable[[np.ndarray], Any]
+) -> None:
+    k = fl.compile(text)
+    plain = k(*operands)
+    arrays = [i for i, v in enumerate(operands) if isinstance(v, np.ndarray)]
+    for chosen in ({*arrays}, *({i} for i in arrays)):
+        given = [wrapped(v) if i in chosen else v for i, v in enumerate(operands)]
+        found = k(*given)
+        assert type(found) is type(given[min(chosen)])
+        assert same_bits(np.asarray(found).reshape(-1), plain)
+
+
+def test_lazy_arrays_of_mixed_dtypes_give_every_one_of_several_outputs() -> None:
+    dask_array = pytest.importorskip("dask.array")
+    k = fl.compile("s = (x & 1)*y\nd = x*100000*100000 - y")
+    plain = k(WHOLE, ONES)
+    found = k(_lazy(WHOLE), ONES)
+    assert all(isinstance(part, dask_array.Array) for part in found)
+    assert same_bits(found.s.compute(), plain.s) and same_bits(found.d.compute(), plain.d)
+    assert found.s.dtype == plain.s.dtype
+
+
+def test_rows_that_pandas_aligns_may_change_their_dtype() -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = pandas.Series(WHOLE, index=[0, 1, 2]), pandas.Series(ONES, index=[1, 2, 3])
+    assert np.array_equal(fl.compile("x*2 + y")(x, y), [np.nan, 5, 7, np.nan], equal_nan=True)
+    assert fl.compile("x*2 + y")(pandas.Series(WHOLE, dtype="Int32"), ONES).tolist() == [3, 5, 7]
+
+
+def test_what_plain_arrays_are_refused_other_arrays_are_too() -> None:
+    with pytest.raises(TypeRuleError, match="does not accept"):
+        fl.compile("(x & 1)*y")(_series(ONES), WHOLE)
+    many = fl.compile(" + ".join(f"x{i}" for i in range(70)))
+    with pytest.raises(UnsupportedError, match=r"at most 64 operands.*np\.asarray"):
+        many(*[np.ma.masked_array(ONES)] * 70)
+
+
+def test_memory_maps_are_arrays_like_any_other(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "x", "i4", "w+", shape=(3,))
+    mapped[:] = WHOLE
+    for text, operands in PROGRAMS:
+        k = fl.compile(text)
+        found = k(*[mapped if v is WHOLE else v for v in operands])
+        assert type(found) is np.ndarray and same_bits(found, k(*operands))
+    place = np.memmap(tmp_path / "y", "f8", "w+", shape=(3,))
+    assert fl.compile("x*2.5")(mapped, out=place) is place
+    assert place.tolist() == [2.5, 5.0, 7.5]
+    assert fl.compile("sum(x)")(mapped) == 6
