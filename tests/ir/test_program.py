@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fuseline.errors import FuselineError, TypeRuleError, UnknownNameError
+from fuseline.errors import FuselineError, TypeRuleError, UnknownNameError, UsageError
 from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 from fuseline.ir import TensorType, dtype
@@ -75,9 +75,9 @@ def test_unknown_outputs_are_refused() -> None:
     for names in ([], ["c"], ["b", "d"]):
         with pytest.raises(UnknownNameError):
             program.with_outputs(names)
-    assert program.with_outputs(["b", "b", "a"]).outputs == (
-        ("b", program.bindings["b"]), ("a", program.bindings["a"]),
-    )  # fmt: skip
+    with pytest.raises(UsageError, match="the output b is asked for twice"):
+        program.with_outputs(["b", "b", "a"])
+    assert program.with_outputs(["b", "a"]).outputs == (("b", program.bindings["b"]), ("a", program.bindings["a"]))
 
 
 LOCATED: list[tuple[str, Any, str]] = [
