@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from fuseline.errors import TypeRuleError, UnsupportedError
 
 WHOLE = np.array([1, 2, 3], "i4")
 ONES = np.ones(3, "f4")
+BRIEF = WHOLE.astype(ml_dtypes.bfloat16)
 FIRST, SECOND = np.array([True, False, True]), np.array([True, True, False])
 
 PROGRAMS: list[tuple[str, tuple[Any, ...]]] = [
@@ -27,10 +29,14 @@ PROGRAMS: list[tuple[str, tuple[Any, ...]]] = [
     ("x*y + z", (WHOLE.astype("i1"), 100, WHOLE)),
     ("c: bool; x: f32; where(c, x, y)", (FIRST, 0.1, np.arange(3.0))),
     ("x + y", (ONES, ONES)),
+    ("x*y", (BRIEF, 2.5)),
+    ("x*y", (BRIEF, ONES)),
 ]
 
 
 def _series(a: np.ndarray) -> Any:
+    if a.dtype == ml_dtypes.bfloat16:
+        pytest.skip("pandas has no columns of it")
     return pytest.importorskip("pandas").Series(a.astype(a.dtype.newbyteorder("=")))
 
 

@@ -195,10 +195,11 @@ class ElementwiseKernel:
 
     def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
         """What NumPy's protocol makes of the operands. Where their dtypes differ it is handed a ufunc with the loop of
-        these dtypes alone, which promotes operation by operation; the loops of `ufunc` have one dtype for all."""
+        these dtypes alone, which promotes operation by operation; the loops of `ufunc` have one dtype for all. So it is
+        for dtypes of ml_dtypes, beside which NumPy widens Python's floats."""
         typed = protocol_operands(values, self.signature.inputs, self._declared)
-        if typed is not None and len(set(typed[1])) > 1:
-            operands, dtypes = typed
+        operands, dtypes = typed or (values, ())
+        if len(set(dtypes)) > 1 or any(d.num >= array_layout.FIRST_USER_TYPE for d in dtypes):
             ufunc = self.specialisation(dtypes).ufunc
             assert ufunc is not None
             try:
