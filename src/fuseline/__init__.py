@@ -128,7 +128,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'fuseline' has no attribute {name!r}")
     import importlib
 
-    from .floating_point import default_environment
+    from fuseline.floating_point import default_environment
 
     with default_environment():  # modules keep numbers that they compute
         if name in _SHOWN:  # these print themselves, in words that `api` does not have

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from .excerpts import located, source_line
+from fuseline.excerpts import located, source_line
 
 
 class FuselineError(Exception):

@@ -8,7 +8,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from .errors import OutputFileError
+from fuseline.errors import OutputFileError
 
 _OPEN_STREAMS = re.compile(r"/dev|/proc/.*")
 """Folders whose names stand for what some process has open, as ``/dev/stdout`` does."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .c_library import c_library_with
+from fuseline.c_library import c_library_with
 
 _ROOM_BYTES = 64
 """More than any platform's `fenv_t`: 32 bytes on x86-64, 8 on AArch64."""

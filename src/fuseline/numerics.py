@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .c_library import c_library_with
+from fuseline.c_library import c_library_with
 
 Array = NDArray[Any]
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import numerics as nm
-from .errors import UnknownNameError, nearest
+from fuseline import numerics as nm
+from fuseline.errors import UnknownNameError, nearest
 
 TypeRule = Literal[
     "source",  # the type is given, not derived

@@ -21,6 +21,7 @@ from fuseline.report.terminal import plain_text
 from fuseline.roofline.efficiency import DECADES, efficiencies
 from fuseline.roofline.rules import UNDETERMINED
 from fuseline.roofline.shape import RIDGE_MARGIN, analyse
+from operation_sizes import OPERATION_SIZES
 
 JSON_KEYS = {
     "name",
@@ -123,9 +124,7 @@ def test_copies_are_memory_bound_and_need_no_ridge():
 
 @pytest.mark.parametrize("operation", sorted(shapes.OPERATIONS))
 def test_every_operation_is_classified_as_a_shape(operation):
-    from .test_shape_costs import ARRAY_CASES
-
-    found = fl.classify(operation=operation, sizes=ARRAY_CASES[operation] | {"dtype": "bf16"}, device="h100")
+    found = fl.classify(operation=operation, sizes=OPERATION_SIZES[operation] | {"dtype": "bf16"}, device="h100")
     assert found.bound in ("compute", "memory", "vector")
 
 
@@ -280,10 +279,8 @@ def test_a_dense_shape_is_not_divided_by_a_sparse_peak(tmp_path):
 
 @pytest.mark.parametrize("operation", sorted(shapes.OPERATIONS))
 def test_a_time_goes_with_every_operation(operation):
-    from .test_shape_costs import ARRAY_CASES
-
-    sizes = {k: v for k, v in ARRAY_CASES[operation].items() if not hasattr(v, "shape")} | {
-        k: int(v.reshape(-1)[0]) for k, v in ARRAY_CASES[operation].items() if hasattr(v, "shape")
+    sizes = {k: v for k, v in OPERATION_SIZES[operation].items() if not hasattr(v, "shape")} | {
+        k: int(v.reshape(-1)[0]) for k, v in OPERATION_SIZES[operation].items() if hasattr(v, "shape")
     }
     cost = shapes.shape_cost(operation, **sizes, dtype="bf16")
     found = fl.classify(operation=operation, sizes=sizes, dtype="bf16", device="h100", latency_us=1e6).rows[0]

@@ -11,6 +11,7 @@ from fuseline.cost import shapes
 from fuseline.cost.operands import parse_operands
 from fuseline.cost.shapes import CONVENTIONS, shape_cost
 from fuseline.errors import ShapeError, UnknownNameError
+from operation_sizes import OPERATION_SIZES
 
 small = st.integers(1, 6)
 
@@ -103,32 +104,13 @@ def test_row_operations_read_and_write_each_element_once():
     )
 
 
-ARRAY_CASES = {
-    "gemm": {"m": 2, "n": 3, "k": 5, "batch": 2},
-    "grouped-gemm": {"groups": 2, "m": 3, "n": 5, "k": 4},
-    "attention": {"batch": 2, "q_len": 3, "kv_len": 7, "heads": 4, "kv_heads": 2},
-    "attention-prefill": {"batch": 2, "q_len": 5, "heads": 4},
-    "attention-decode": {"batch": 2, "kv_len": 5, "heads": 4},
-    "mla-prefill": {"batch": 2, "q_len": 9},
-    "mla-decode": {"batch": 2, "kv_len": 9},
-    "mqa-logits": {"q_len": 3, "kv_len": 5},
-    "moe": {"tokens": 3, "hidden": 4, "intermediate": 5, "experts": 6, "topk": 2},
-    "norm": {"rows": 3, "columns": 5},
-    "softmax": {"rows": 3, "columns": 5},
-    "reduction": {"elements": 30},
-    "copy": {"elements": 30},
-    "elementwise": {"elements": 30, "operations": 4},
-    "batched-gemm": {"batch": 2, "m": 3, "n": 4, "k": 5},
-}
-
-
 def test_every_operation_is_in_the_array_cases():
-    assert ARRAY_CASES.keys() == shapes.OPERATIONS.keys()
+    assert OPERATION_SIZES.keys() == shapes.OPERATIONS.keys()
 
 
-@pytest.mark.parametrize("operation", ARRAY_CASES)
+@pytest.mark.parametrize("operation", OPERATION_SIZES)
 def test_arrays_of_sizes_give_what_each_size_gives(operation):
-    sizes = ARRAY_CASES[operation]
+    sizes = OPERATION_SIZES[operation]
     name = next(iter(sizes))
     values = np.array([sizes[name], sizes[name] * 2, sizes[name] * 1000])
     if operation == "attention":

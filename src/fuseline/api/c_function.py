@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.c import CText
-from ..runtime.compiler import CCompiler
+from fuseline.codegen.c import CText
+from fuseline.runtime.compiler import CCompiler
 
 Array = np.ndarray[Any, Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..errors import UnknownNameError
-from ..floating_point import default_environment
-from ..ir.graph import Graph
-from ..runtime.compile import assembly_text, llvm_text
-from ..runtime.host import host_target
+from fuseline.errors import UnknownNameError
+from fuseline.floating_point import default_environment
+from fuseline.ir.graph import Graph
+from fuseline.runtime.compile import assembly_text, llvm_text
+from fuseline.runtime.host import host_target
 
 EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
 
@@ -18,11 +18,11 @@ def emit_text(graph: Graph, target: str, name: str) -> str:
     """The text of an optimised graph in one of the targets."""
     match target:
         case "numpy" | "numpy-planned":
-            from ..codegen.numpy import emit_numpy
+            from fuseline.codegen.numpy import emit_numpy
 
             return emit_numpy(graph, name, planned=target == "numpy-planned")
         case "c":
-            from ..codegen.c import emit_program
+            from fuseline.codegen.c import emit_program
 
             return emit_program(graph, name, note=f"{name}\n\n{graph}").source
         case "llvm":

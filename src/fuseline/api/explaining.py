@@ -6,30 +6,30 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
-from ..errors import LimitError, ShapeError, UnsupportedError
-from ..ir.build import input_node
-from ..ir.dtype import DType
-from ..ir.dtype import dtype as dtype_of
-from ..ir.garbage import collection_paused
-from ..ir.graph import Graph
-from ..ir.infer import apply
-from ..ir.size import Shape
-from ..machine.database import device as find_device
-from ..machine.device import Device
-from ..passes.pipeline import optimize
-from ..plan.buffers import BufferPlan, assign_buffers
-from ..plan.joint import JointPlan, plan_graph
-from ..plan.launch import fused, single_launches
-from ..roofline.rules import LATENCY_FACTOR
-from ..units import parse_shape
-from .defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_SHAPE
-from .explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
-from .program import Source, as_program, bound_sizes, refuse_outputs, typed
-from .rows import Rows
+from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_SHAPE
+from fuseline.api.explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
+from fuseline.api.program import Source, as_program, bound_sizes, refuse_outputs, typed
+from fuseline.api.rows import Rows
+from fuseline.cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
+from fuseline.errors import LimitError, ShapeError, UnsupportedError
+from fuseline.ir.build import input_node
+from fuseline.ir.dtype import DType
+from fuseline.ir.dtype import dtype as dtype_of
+from fuseline.ir.garbage import collection_paused
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import apply
+from fuseline.ir.size import Shape
+from fuseline.machine.database import device as find_device
+from fuseline.machine.device import Device
+from fuseline.passes.pipeline import optimize
+from fuseline.plan.buffers import BufferPlan, assign_buffers
+from fuseline.plan.joint import JointPlan, plan_graph
+from fuseline.plan.launch import fused, single_launches
+from fuseline.roofline.rules import LATENCY_FACTOR
+from fuseline.units import parse_shape
 
 if TYPE_CHECKING:
-    from ..plan.program_order import ProgramOrderArena
+    from fuseline.plan.program_order import ProgramOrderArena
 
 
 def explain(
@@ -181,7 +181,7 @@ def primitive_instructions(g: Graph) -> int:
     A large graph is counted by the kinds of its instructions: each kind is expanded once, and what different ones would
     share is counted for each.
     """
-    from ..mathlib.expand import expand
+    from fuseline.mathlib.expand import expand
 
     if len(g.nodes) <= EXPANDED_WHOLE:
         return len(expand(g).nodes)
@@ -205,9 +205,9 @@ ARENA_ALIGNMENT_BYTES = 64
 
 def memory(g: Graph, sizes: Sizes) -> Memory:
     """Buffers of the unfused program, in program order and in the order that needs the fewest bytes, and its arena."""
-    from ..plan.order import better_buffers, may_have_better_order, schedule_storages
-    from ..plan.program_order import arena_in_program_order
-    from ..plan.storage_graph import storage_graph
+    from fuseline.plan.order import better_buffers, may_have_better_order, schedule_storages
+    from fuseline.plan.program_order import arena_in_program_order
+    from fuseline.plan.storage_graph import storage_graph
 
     size_of = {n: int(sizes.bytes_of(n)) for n in (*g.inputs, *g.nodes)}.__getitem__
     in_order = best = assign_buffers(g, size_of)

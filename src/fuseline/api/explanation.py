@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..ir.graph import Graph
-from ..ir.node import Node
-from ..ir.size import Shape, evaluate
-from ..ir.text import const_text, print_graph
-from ..machine.device import Device
-from ..plan.arena.types import PlanResult
-from ..plan.joint import PlacedValue, program_arena_to_dict
-from ..units import Quantity
-from .rows import Rows
-from .shown import Shown
+from fuseline.api.rows import Rows
+from fuseline.api.shown import Shown
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
+from fuseline.ir.size import Shape, evaluate
+from fuseline.ir.text import const_text, print_graph
+from fuseline.machine.device import Device
+from fuseline.plan.arena.types import PlanResult
+from fuseline.plan.joint import PlacedValue, program_arena_to_dict
+from fuseline.units import Quantity
 
 
 class Instruction(NamedTuple):

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.numpy import NumpyProgram, build_steps
-from ..errors import FuselineError
-from ..ir.dtype import F64
-from ..ir.graph import Graph
-from ..ir.program import Program
-from ..ir.specialise import specialise
-from ..ir.types import TensorType
-from ..passes.pipeline import optimize
+from fuseline.codegen.numpy import NumpyProgram, build_steps
+from fuseline.errors import FuselineError
+from fuseline.ir.dtype import F64
+from fuseline.ir.graph import Graph
+from fuseline.ir.program import Program
+from fuseline.ir.specialise import specialise
+from fuseline.ir.types import TensorType
+from fuseline.passes.pipeline import optimize
 
 Array = np.ndarray[Any, Any]
 _CHUNK = 1 << 20

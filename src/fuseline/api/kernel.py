@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ShapeError, TraceError, TypeRuleError, UnsupportedError, UsageError
-from ..floating_point import default_environment
-from ..ir.dtype import DTYPES, F32, DType
-from ..ir.dtype import dtype as dtype_of
-from ..ir.graph import Graph, topological
-from ..ir.program import Declaration, Program
-from ..ir.size import Size
-from ..ir.specialise import input_types, specialise
-from ..ir.types import TensorType
-from ..ops import OPERATIONS
-from ..passes.pipeline import optimize
-from ..runtime import iterate
-from ..runtime.compile import elementwise_loop
-from ..runtime.kernel import ElementwiseKernel
-from ..runtime.locks import Lock
-from ..runtime.loop import Loop
-from ..runtime.operands import DTypes, as_arrays, speaks_for_itself
-from ..runtime.signature import Signature
-from ..runtime.staged import StagedProgram
-from .emitting import EmitTarget, emit_text
-from .program import Source, as_program
+from fuseline.api.emitting import EmitTarget, emit_text
+from fuseline.api.program import Source, as_program
+from fuseline.errors import ShapeError, TraceError, TypeRuleError, UnsupportedError, UsageError
+from fuseline.floating_point import default_environment
+from fuseline.ir.dtype import DTYPES, F32, DType
+from fuseline.ir.dtype import dtype as dtype_of
+from fuseline.ir.graph import Graph, topological
+from fuseline.ir.program import Declaration, Program
+from fuseline.ir.size import Size
+from fuseline.ir.specialise import input_types, specialise
+from fuseline.ir.types import TensorType
+from fuseline.ops import OPERATIONS
+from fuseline.passes.pipeline import optimize
+from fuseline.runtime import iterate
+from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime.kernel import ElementwiseKernel
+from fuseline.runtime.locks import Lock
+from fuseline.runtime.loop import Loop
+from fuseline.runtime.operands import DTypes, as_arrays, speaks_for_itself
+from fuseline.runtime.signature import Signature
+from fuseline.runtime.staged import StagedProgram
 
 if TYPE_CHECKING:
     import inspect
@@ -156,7 +156,7 @@ class Kernel:
 
     def _recorded(self, values: Sequence[Any], out: Any) -> Any:
         """The results of a call in a function that is being traced, which this program becomes part of; else None."""
-        from ..frontends.trace import recording_of
+        from fuseline.frontends.trace import recording_of
 
         recording = recording_of(values)
         if recording is None:

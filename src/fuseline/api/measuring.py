@@ -13,31 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.c import Functions, emit_program
-from ..codegen.numpy import NumpyProgram, build_steps
-from ..cost.ledger import Sizes, make_ledger
-from ..errors import CompilerError, FuselineError, LimitError, UnsupportedError
-from ..ir.dtype import DType
-from ..ir.dtype import dtype as dtype_of
-from ..ir.graph import Graph
-from ..ir.specialise import input_types, specialise
-from ..ir.types import TensorType
-from ..ops import OPERATIONS
-from ..passes.pipeline import optimize
-from ..plan.launch import fused, single_launches
-from ..runtime import iterate, threads
-from ..runtime.compile import elementwise_loop
-from ..runtime.compiler import find_c_compiler
-from ..runtime.copy_limit import copy_limit
-from ..runtime.host import physical_memory_bytes
-from ..runtime.measure import Timing, faster, interleaved
-from ..runtime.staged import StagedProgram
-from ..units import format_bytes
-from .c_function import CFunction
-from .defaults import MEASURED_N, QUICK_FACTOR, RUN_DTYPE
-from .explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
-from .float64_errors import errors_against_float64
-from .program import Source, as_program, bound_sizes
+from fuseline.api.c_function import CFunction
+from fuseline.api.defaults import MEASURED_N, QUICK_FACTOR, RUN_DTYPE
+from fuseline.api.explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
+from fuseline.api.float64_errors import errors_against_float64
+from fuseline.api.program import Source, as_program, bound_sizes
+from fuseline.codegen.c import Functions, emit_program
+from fuseline.codegen.numpy import NumpyProgram, build_steps
+from fuseline.cost.ledger import Sizes, make_ledger
+from fuseline.errors import CompilerError, FuselineError, LimitError, UnsupportedError
+from fuseline.ir.dtype import DType
+from fuseline.ir.dtype import dtype as dtype_of
+from fuseline.ir.graph import Graph
+from fuseline.ir.specialise import input_types, specialise
+from fuseline.ir.types import TensorType
+from fuseline.ops import OPERATIONS
+from fuseline.passes.pipeline import optimize
+from fuseline.plan.launch import fused, single_launches
+from fuseline.runtime import iterate, threads
+from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime.compiler import find_c_compiler
+from fuseline.runtime.copy_limit import copy_limit
+from fuseline.runtime.host import physical_memory_bytes
+from fuseline.runtime.measure import Timing, faster, interleaved
+from fuseline.runtime.staged import StagedProgram
+from fuseline.units import format_bytes
 
 _LEAST_COPY_BYTES = 1 << 20
 """Below this a copy takes hardly longer than its call, so it is no limit."""

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, TypeRuleError
-from ..floating_point import default_environment
-from ..ir.dtype import DType
-from ..ir.dtype import dtype as dtype_of
-from ..ir.graph import Graph
-from ..ir.interpret import interpret
-from ..ir.program import Program
-from ..ir.size import Shape, names_in, sizes_wanted
-from ..ir.specialise import input_types, specialise
-from ..passes.pipeline import optimize as run_pipeline
-from .defaults import RUN_DTYPE
+from fuseline.api.defaults import RUN_DTYPE
+from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.floating_point import default_environment
+from fuseline.ir.dtype import DType
+from fuseline.ir.dtype import dtype as dtype_of
+from fuseline.ir.graph import Graph
+from fuseline.ir.interpret import interpret
+from fuseline.ir.program import Program
+from fuseline.ir.size import Shape, names_in, sizes_wanted
+from fuseline.ir.specialise import input_types, specialise
+from fuseline.passes.pipeline import optimize as run_pipeline
 
 Source = str | Program | Graph | Callable[..., Any]
 """A formula, a traced program, a graph, or a Python function of arrays."""
@@ -37,14 +37,14 @@ def _read(source: Source) -> Program:
     if isinstance(source, Program):
         return source
     if isinstance(source, str):
-        from ..frontends.formula import parse_formula
+        from fuseline.frontends.formula import parse_formula
 
         return parse_formula(source)
     inner = getattr(source, "program", None)
     if isinstance(inner, Program):
         return inner
     if callable(source):
-        from ..frontends.trace import trace
+        from fuseline.frontends.trace import trace
 
         return trace(source)
     raise TypeRuleError(f"a program is a formula text, a function or a graph, not {type(source).__name__}")

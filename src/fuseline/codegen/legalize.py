@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import UnsupportedError
-from ..floating_point import default_environment
-from ..ir.build import Expr, call, where
-from ..ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, DType
-from ..ir.graph import Graph
-from ..ir.infer import signature
-from ..ir.node import Node, const, const_array, const_bits
-from ..ops import OPERATIONS
+from fuseline.errors import UnsupportedError
+from fuseline.floating_point import default_environment
+from fuseline.ir.build import Expr, call, where
+from fuseline.ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, DType
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import signature
+from fuseline.ir.node import Node, const, const_array, const_bits
+from fuseline.ops import OPERATIONS
 
 
 @default_environment()

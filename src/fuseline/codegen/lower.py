@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph
-from ..mathlib.expand import expand
-from ..passes.rewrite import rewrite
-from .legalize import legalize
-from .several_calls import C_RULES
+from fuseline.codegen.legalize import legalize
+from fuseline.codegen.several_calls import C_RULES
+from fuseline.ir.graph import Graph
+from fuseline.mathlib.expand import expand
+from fuseline.passes.rewrite import rewrite
 
 
 def lower(graph: Graph, *, library: frozenset[str] = frozenset()) -> Graph:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from ..ir.build import Expr, call, where
-from ..ir.node import Node
-from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
-from ..passes.rewrite import Rule
+from fuseline.ir.build import Expr, call, where
+from fuseline.ir.node import Node
+from fuseline.numerics import GELU_CUBIC, SQRT_2_OVER_PI
+from fuseline.passes.rewrite import Rule
 
 
 def _sigmoid(x: Expr) -> Expr:

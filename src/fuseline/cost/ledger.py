@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LimitError, UnknownNameError, UnsupportedError
-from ..ir.dtype import F32, DType
-from ..ir.node import Node
-from ..ir.size import Dim, Shape, element_count, evaluate, shape_text
-from ..ir.types import TensorType
-from ..machine.device import Device
-from ..ops import OPERATIONS
-from ..plan.launch import Launch
-from ..units import Quantity
+from fuseline.errors import LimitError, UnknownNameError, UnsupportedError
+from fuseline.ir.dtype import F32, DType
+from fuseline.ir.node import Node
+from fuseline.ir.size import Dim, Shape, element_count, evaluate, shape_text
+from fuseline.ir.types import TensorType
+from fuseline.machine.device import Device
+from fuseline.ops import OPERATIONS
+from fuseline.plan.launch import Launch
+from fuseline.units import Quantity
 
 Amount = Any
 """An integer, or an array of them where sizes are arrays."""

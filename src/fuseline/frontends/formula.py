@@ -16,17 +16,17 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import NoReturn
 
-from ..errors import FormulaError, nearest
-from ..excerpts import line_starts
-from ..floating_point import default_environment
-from ..ir.dtype import DTYPES, dtype
-from ..ir.garbage import collection_paused
-from ..ir.graph import MAX_NODES
-from ..ir.node import Attrs, Node, literal, literal_value, make
-from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
-from ..ir.size import Dim, named
-from ..ops import INFIX, OPERATIONS, SPELLINGS
-from .lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken, digest, make_tables
+from fuseline.errors import FormulaError, nearest
+from fuseline.excerpts import line_starts
+from fuseline.floating_point import default_environment
+from fuseline.frontends.lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken, digest, make_tables
+from fuseline.ir.dtype import DTYPES, dtype
+from fuseline.ir.garbage import collection_paused
+from fuseline.ir.graph import MAX_NODES
+from fuseline.ir.node import Attrs, Node, literal, literal_value, make
+from fuseline.ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
+from fuseline.ir.size import Dim, named
+from fuseline.ops import INFIX, OPERATIONS, SPELLINGS
 
 MAX_TEXT_BYTES = 16 * 2**20
 MAX_NUMBER_CHARACTERS = 1_000

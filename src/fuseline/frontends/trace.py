@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FuselineError, TraceAttributeError, TraceError, TypeRuleError
-from ..floating_point import default_environment
-from ..ir.dtype import DType, dtype
-from ..ir.garbage import collection_paused
-from ..ir.graph import MAX_NODES
-from ..ir.node import Attrs, Node, const, literal, make
-from ..ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
-from ..ops import OPERATIONS
-from .frames import SourceBlock
+from fuseline.errors import FuselineError, TraceAttributeError, TraceError, TypeRuleError
+from fuseline.floating_point import default_environment
+from fuseline.frontends.frames import SourceBlock
+from fuseline.ir.dtype import DType, dtype
+from fuseline.ir.garbage import collection_paused
+from fuseline.ir.graph import MAX_NODES
+from fuseline.ir.node import Attrs, Node, const, literal, make
+from fuseline.ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
+from fuseline.ops import OPERATIONS
 
 
 @default_environment()
@@ -360,14 +360,14 @@ class Traced:
     # ── NumPy ──
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: object, **options: object) -> Any:
-        from .trace_numpy import call_ufunc
+        from fuseline.frontends.trace_numpy import call_ufunc
 
         return call_ufunc(self.recording, ufunc, method, operands, options)
 
     def __array_function__(
         self, function: Callable[..., Any], _types: object, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        from .trace_numpy import call_array_function
+        from fuseline.frontends.trace_numpy import call_array_function
 
         return call_array_function(self.recording, function, args, kwargs)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import TraceError, nearest
-from ..ops import SPELLINGS
+from fuseline.errors import TraceError, nearest
+from fuseline.ops import SPELLINGS
 
 if TYPE_CHECKING:
-    from .trace import Recording, Traced
+    from fuseline.frontends.trace import Recording, Traced
 
 _REDUCED_BY = MappingProxyType({"add": "sum", "maximum": "max", "minimum": "min", "or": "any", "and": "all"})
 _SCIPY_NAMES = MappingProxyType({"expit": "sigmoid"})

@@ -1,15 +1,15 @@
 """The intermediate representation: types, interned nodes, graphs, their text form, rules and oracle."""
 
-from .dtype import DType, dtype, promote
-from .graph import Graph
-from .index_map import IndexMap
-from .infer import apply, signature, tensor_type
-from .interpret import interpret
-from .node import Node, const, make
-from .size import Size, named
-from .text import parse_graph, print_graph
-from .types import TensorType, TupleType
-from .verify import verify
+from fuseline.ir.dtype import DType, dtype, promote
+from fuseline.ir.graph import Graph
+from fuseline.ir.index_map import IndexMap
+from fuseline.ir.infer import apply, signature, tensor_type
+from fuseline.ir.interpret import interpret
+from fuseline.ir.node import Node, const, make
+from fuseline.ir.size import Size, named
+from fuseline.ir.text import parse_graph, print_graph
+from fuseline.ir.types import TensorType, TupleType
+from fuseline.ir.verify import verify
 
 __all__ = [
     "DType", "Graph", "IndexMap", "Node", "Size", "TensorType", "TupleType",

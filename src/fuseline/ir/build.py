@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import TypeRuleError
-from .dtype import DType
-from .infer import apply
-from .node import Node, const, const_bits, make
-from .size import Shape
-from .types import TensorType
+from fuseline.errors import TypeRuleError
+from fuseline.ir.dtype import DType
+from fuseline.ir.infer import apply
+from fuseline.ir.node import Node, const, const_bits, make
+from fuseline.ir.size import Shape
+from fuseline.ir.types import TensorType
 
 
 class Expr:

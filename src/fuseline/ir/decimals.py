@@ -13,7 +13,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DivisionByZero, Invali
 from fractions import Fraction
 from types import MappingProxyType
 
-from ..numerics import GELU_CUBIC, SQRT_2_OVER_PI
+from fuseline.numerics import GELU_CUBIC, SQRT_2_OVER_PI
 
 DIGITS, MORE_DIGITS = 40, 800
 _SMALL = Decimal("0.1")

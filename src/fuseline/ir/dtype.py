@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import TypeRuleError, UnknownNameError, nearest
+from fuseline.errors import TypeRuleError, UnknownNameError, nearest
 
 Kind = Literal["bool", "int", "uint", "float"]
 

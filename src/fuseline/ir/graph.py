@@ -11,9 +11,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import LimitError
-from .node import Node
-from .types import TensorType
+from fuseline.errors import LimitError
+from fuseline.ir.node import Node
+from fuseline.ir.types import TensorType
 
 MAX_NODES = 1_000_000
 
@@ -107,7 +107,7 @@ class Graph:
         return hash((self.inputs, self.outputs, self.nodes))
 
     def __str__(self) -> str:
-        from .text import print_graph
+        from fuseline.ir.text import print_graph
 
         return print_graph(self)
 
@@ -117,7 +117,7 @@ class Graph:
         return f"<Graph: {counts}, outputs {', '.join(self.output_names)}>"
 
     def __reduce__(self) -> Any:
-        from .text import parse_graph
+        from fuseline.ir.text import parse_graph
 
         return parse_graph, (str(self),)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .size import Dim, Shape
+from fuseline.ir.size import Dim, Shape
 
 
 @dataclass(frozen=True, slots=True)

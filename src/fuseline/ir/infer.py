@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ..errors import LimitError, ShapeError, TypeRuleError
-from ..ops import OPERATIONS, Operation, operation
-from .dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, common_dtype, promote
-from .graph import Graph
-from .node import Attrs, Node, make
-from .size import Shape, broadcast
-from .types import TensorType, TupleType, Type
+from fuseline.errors import LimitError, ShapeError, TypeRuleError
+from fuseline.ir.dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, common_dtype, promote
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Attrs, Node, make
+from fuseline.ir.size import Shape, broadcast
+from fuseline.ir.types import TensorType, TupleType, Type
+from fuseline.ops import OPERATIONS, Operation, operation
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import numerics as nm
-from ..errors import ShapeError, TypeRuleError
-from ..floating_point import default_environment
-from ..ops import OPERATIONS
-from .dtype import DType
-from .graph import Graph
-from .infer import apply, normal_axes, signature
-from .node import Node, const_array
+from fuseline import numerics as nm
+from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.floating_point import default_environment
+from fuseline.ir.dtype import DType
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import apply, normal_axes, signature
+from fuseline.ir.node import Node, const_array
+from fuseline.ops import OPERATIONS
 
 Array = nm.Array
 

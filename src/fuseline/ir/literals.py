@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LiteralError, TypeRuleError
-from ..ops import OPERATIONS
-from . import decimals
-from .dtype import BOOL, F32, F64, I64, DType
-from .node import Node, Number, const
+from fuseline.errors import LiteralError, TypeRuleError
+from fuseline.ir import decimals
+from fuseline.ir.dtype import BOOL, F32, F64, I64, DType
+from fuseline.ir.node import Node, Number, const
+from fuseline.ops import OPERATIONS
 
 MAX_INTEGER_BITS = 4096
 

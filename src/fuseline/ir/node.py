@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ops import OPERATIONS
-from .dtype import F32, F64, DType
-from .types import TensorType, Type
+from fuseline.ir.dtype import F32, F64, DType
+from fuseline.ir.types import TensorType, Type
+from fuseline.ops import OPERATIONS
 
 _SOURCES = frozenset(name for name, row in OPERATIONS.items() if row.index_rule == "source")
 Attrs = tuple[tuple[str, Any], ...]

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import UnknownNameError, UsageError, nearest
-from .dtype import DType
-from .graph import topological
-from .node import Node, make
-from .size import Shape
+from fuseline.errors import UnknownNameError, UsageError, nearest
+from fuseline.ir.dtype import DType
+from fuseline.ir.graph import topological
+from fuseline.ir.node import Node, make
+from fuseline.ir.size import Shape
 
 _SHOWN_NAMES = 10
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ShapeError
+from fuseline.errors import ShapeError
 
 SizeOp = Literal["name", "+", "*", "//", "ceildiv", "max"]
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import FuselineError, LiteralError, ShapeError
-from ..excerpts import located, source_line
-from ..floating_point import default_environment
-from ..ops import OPERATIONS, Operation, operation
-from .dtype import BOOL, DType, common_dtype
-from .garbage import collection_paused
-from .graph import Graph
-from .infer import tensor_type
-from .literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
-from .node import Attrs, Node, Number, const, literal_value, make
-from .program import Program
-from .size import Shape
-from .types import TensorType
+from fuseline.errors import FuselineError, LiteralError, ShapeError
+from fuseline.excerpts import located, source_line
+from fuseline.floating_point import default_environment
+from fuseline.ir.dtype import BOOL, DType, common_dtype
+from fuseline.ir.garbage import collection_paused
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import tensor_type
+from fuseline.ir.literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
+from fuseline.ir.node import Attrs, Node, Number, const, literal_value, make
+from fuseline.ir.program import Program
+from fuseline.ir.size import Shape
+from fuseline.ir.types import TensorType
+from fuseline.ops import OPERATIONS, Operation, operation
 
 
 @default_environment()

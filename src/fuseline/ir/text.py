@@ -18,16 +18,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import FuselineError, TextFormError
-from ..ops import OPERATIONS
-from .dtype import BOOL, DType, dtype
-from .garbage import collection_paused
-from .graph import Graph
-from .infer import MAX_NESTING, result_type
-from .literals import number_const
-from .node import Attrs, Node, bits_value, const, const_bits, make, number_bits
-from .size import Dim, Shape, Size, named
-from .types import TensorType, TupleType, Type
+from fuseline.errors import FuselineError, TextFormError
+from fuseline.ir.dtype import BOOL, DType, dtype
+from fuseline.ir.garbage import collection_paused
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import MAX_NESTING, result_type
+from fuseline.ir.literals import number_const
+from fuseline.ir.node import Attrs, Node, bits_value, const, const_bits, make, number_bits
+from fuseline.ir.size import Dim, Shape, Size, named
+from fuseline.ir.types import TensorType, TupleType, Type
+from fuseline.ops import OPERATIONS
 
 # ── printing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

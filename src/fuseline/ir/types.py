@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .dtype import DType
-from .size import Shape, element_count, shape_text
+from fuseline.ir.dtype import DType
+from fuseline.ir.size import Shape, element_count, shape_text
 
 
 @dataclass(frozen=True, slots=True)

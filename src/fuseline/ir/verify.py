@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ..errors import FuselineError, VerifyError
-from ..ops import OPERATIONS
-from .graph import Graph
-from .infer import result_type
-from .node import Node, make
-from .types import TensorType
+from fuseline.errors import FuselineError, VerifyError
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import result_type
+from fuseline.ir.node import Node, make
+from fuseline.ir.types import TensorType
+from fuseline.ops import OPERATIONS
 
 CHECK = os.environ.get("FUSELINE_CHECK", "") not in ("", "0")
 """Whether graphs are verified between passes in production too."""

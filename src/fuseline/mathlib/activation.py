@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..ir.build import Expr, fma, where
-from ..ir.dtype import F32
-from .exponential import LOG2_E, SINGLE_UNIT, exp_single, fourth_root_power
-from .formats import (
+from fuseline.ir.build import Expr, fma, where
+from fuseline.ir.dtype import F32
+from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, exp_single, fourth_root_power
+from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     Format,
@@ -21,7 +21,7 @@ from .formats import (
     two_sum,
     with_sign_of,
 )
-from .logaddexp import log1p_of_exp
+from fuseline.mathlib.logaddexp import log1p_of_exp
 
 
 def sigmoid(x: Expr) -> Expr:

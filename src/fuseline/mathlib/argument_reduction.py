@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64, I32, I64
-from .formats import DOUBLE, SINGLE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
-from .inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, F64, I32, I64
+from fuseline.mathlib.formats import DOUBLE, SINGLE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
+from fuseline.mathlib.inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
 LARGE_SINGLE, LARGE_DOUBLE = 13, 30
 """Arguments up to 2 to this power are reduced by Cody and Waite's method."""

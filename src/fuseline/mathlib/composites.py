@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..ir.build import Expr, call, where
-from ..ir.dtype import BOOL, I32, I64, DType
-from ..ir.node import const_array
-from .formats import where_rarely
+from fuseline.ir.build import Expr, call, where
+from fuseline.ir.dtype import BOOL, I32, I64, DType
+from fuseline.ir.node import const_array
+from fuseline.mathlib.formats import where_rarely
 
 Function = Callable[..., Expr]
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 
-from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, I32
-from .exponential import SINGLE_UNIT, exp_of_sum, exp_single
-from .formats import DOUBLE, SINGLE, at_least, at_most, fast_two_sum, polynomial, two_product, two_sum, with_sign_of
-from .pieces import odd_by_pieces, piece_in_two_parts
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, I32
+from fuseline.mathlib.exponential import SINGLE_UNIT, exp_of_sum, exp_single
+from fuseline.mathlib.formats import (
+    DOUBLE,
+    SINGLE,
+    at_least,
+    at_most,
+    fast_two_sum,
+    polynomial,
+    two_product,
+    two_sum,
+    with_sign_of,
+)
+from fuseline.mathlib.pieces import odd_by_pieces, piece_in_two_parts
 
 
 def erf(x: Expr) -> Expr:

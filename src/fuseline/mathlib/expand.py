@@ -7,16 +7,16 @@ only outputs and explicit casts round (SEMANTICS.md P2). Reductions stay: the lo
 
 from __future__ import annotations
 
-from ..floating_point import default_environment
-from ..ir.build import Expr
-from ..ir.dtype import BOOL, F32, DType
-from ..ir.graph import Graph
-from ..ir.infer import apply, signature
-from ..ir.node import Node, const_bits, make
-from ..ir.types import TensorType
-from ..ops import OPERATIONS
-from .composites import COMPOSITES
-from .functions import FUNCTIONS
+from fuseline.floating_point import default_environment
+from fuseline.ir.build import Expr
+from fuseline.ir.dtype import BOOL, F32, DType
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import apply, signature
+from fuseline.ir.node import Node, const_bits, make
+from fuseline.ir.types import TensorType
+from fuseline.mathlib.composites import COMPOSITES
+from fuseline.mathlib.functions import FUNCTIONS
+from fuseline.ops import OPERATIONS
 
 
 @default_environment()

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from ..ir.build import Expr, fma, where
-from ..ir.dtype import F32, I32
-from .formats import (
+from fuseline.ir.build import Expr, fma, where
+from fuseline.ir.dtype import F32, I32
+from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     WIDE,
@@ -24,7 +24,7 @@ from .formats import (
     power_of_two,
     round_to_integer,
 )
-from .pieces import pick
+from fuseline.mathlib.pieces import pick
 
 LOG2_E = 1.4426950408889634
 

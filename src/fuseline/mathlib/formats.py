@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64, I32, I64, DType
-from . import coefficients
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, F64, I32, I64, DType
+from fuseline.mathlib import coefficients
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.build import Expr
-from .activation import gelu_tanh, sigmoid, silu, softplus
-from .error_function import erf, erfc, gelu
-from .exponential import exp, exp2, expm1
-from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from .logaddexp import logaddexp
-from .logarithm import log, log1p, log2, log10
-from .power import cbrt, hypot, pow, rsqrt
-from .trigonometric import acos, asin, atan, atan2, cos, sin, tan
+from fuseline.ir.build import Expr
+from fuseline.mathlib.activation import gelu_tanh, sigmoid, silu, softplus
+from fuseline.mathlib.error_function import erf, erfc, gelu
+from fuseline.mathlib.exponential import exp, exp2, expm1
+from fuseline.mathlib.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
+from fuseline.mathlib.logaddexp import logaddexp
+from fuseline.mathlib.logarithm import log, log1p, log2, log10
+from fuseline.mathlib.power import cbrt, hypot, pow, rsqrt
+from fuseline.mathlib.trigonometric import acos, asin, atan, atan2, cos, sin, tan
 
 FUNCTIONS: dict[str, Callable[..., Expr]] = {
     f.__name__: f

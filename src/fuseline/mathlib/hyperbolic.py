@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64
-from .exponential import LOG2_E, exp_in_two_parts, exp_wide
-from .formats import (
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, F64
+from fuseline.mathlib.exponential import LOG2_E, exp_in_two_parts, exp_wide
+from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     at_most,
@@ -25,8 +25,8 @@ from .formats import (
     where_rarely,
     with_sign_of,
 )
-from .logarithm import ONE_BITS, log1p_finite, log1p_in_two_parts, log_of_parts_single
-from .pieces import odd_by_pieces
+from fuseline.mathlib.logarithm import ONE_BITS, log1p_finite, log1p_in_two_parts, log_of_parts_single
+from fuseline.mathlib.pieces import odd_by_pieces
 
 
 def tanh(x: Expr) -> Expr:

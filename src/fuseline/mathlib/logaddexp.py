@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..ir.build import Expr, fma, where
-from ..ir.dtype import F32, F64
-from .exponential import LOG2_E, exp_wide
-from .formats import (
+from fuseline.ir.build import Expr, fma, where
+from fuseline.ir.dtype import F32, F64
+from fuseline.mathlib.exponential import LOG2_E, exp_wide
+from fuseline.mathlib.formats import (
     DOUBLE,
     at_least,
     fast_two_sum,
@@ -24,7 +24,7 @@ from .formats import (
     two_sum,
     where_rarely,
 )
-from .logarithm import add_log1p_wide, log1p_finite
+from fuseline.mathlib.logarithm import add_log1p_wide, log1p_finite
 
 Pair = tuple[Expr, Expr]
 _LIFT = 256

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.build import Expr, fma, where
-from ..ir.dtype import F32
-from .formats import (
+from fuseline.ir.build import Expr, fma, where
+from fuseline.ir.dtype import F32
+from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     WIDE,

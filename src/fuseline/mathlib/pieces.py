@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.build import Expr, fma, where
-from ..ir.dtype import F32, I32
-from . import coefficients
-from .formats import at_most, polynomial, polynomial_with_last_steps, with_sign_of
+from fuseline.ir.build import Expr, fma, where
+from fuseline.ir.dtype import F32, I32
+from fuseline.mathlib import coefficients
+from fuseline.mathlib.formats import at_most, polynomial, polynomial_with_last_steps, with_sign_of
 
 
 def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float, place: int, first: int) -> Expr:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64, I32
-from .exponential import LOG2_E, exp_of_sum, exp_wide, fourth_root_power
-from .formats import (
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, F64, I32
+from fuseline.mathlib.exponential import LOG2_E, exp_of_sum, exp_wide, fourth_root_power
+from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     at_least,
@@ -26,8 +26,8 @@ from .formats import (
     where_rarely,
     with_sign_of,
 )
-from .logarithm import correction, split, split_normal
-from .pieces import pick
+from fuseline.mathlib.logarithm import correction, split, split_normal
+from fuseline.mathlib.pieces import pick
 
 
 def rsqrt(x: Expr) -> Expr:

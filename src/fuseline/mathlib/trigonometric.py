@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..ir.build import Expr, call, fma, where
-from ..ir.dtype import F32, F64, I32, I64
-from .argument_reduction import Reduced, reduce_quarter_turns
-from .formats import (
+from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.dtype import F32, F64, I32, I64
+from fuseline.mathlib.argument_reduction import Reduced, reduce_quarter_turns
+from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     WIDE,
@@ -27,7 +27,7 @@ from .formats import (
     where_rarely,
     with_sign_of,
 )
-from .pieces import piece
+from fuseline.mathlib.pieces import piece
 
 Pair = tuple[Expr, Expr]
 

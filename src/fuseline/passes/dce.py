@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph
+from fuseline.ir.graph import Graph
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:

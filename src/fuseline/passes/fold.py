@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.interpret import evaluate_node
-from ..ir.node import Node, const, const_array
-from ..ops import OPERATIONS
-from .rewrite import Rule
+from fuseline.ir.interpret import evaluate_node
+from fuseline.ir.node import Node, const, const_array
+from fuseline.ops import OPERATIONS
+from fuseline.passes.rewrite import Rule
 
 
 def fold(node: Node) -> Node | None:

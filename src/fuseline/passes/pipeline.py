@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..errors import VerifyError
-from ..floating_point import default_environment
-from ..ir.graph import Graph
-from ..ir.verify import CHECK, verify
-from . import fold, simplify
-from .dce import eliminate_dead_code
-from .rewrite import merge, rewrite
+from fuseline.errors import VerifyError
+from fuseline.floating_point import default_environment
+from fuseline.ir.graph import Graph
+from fuseline.ir.verify import CHECK, verify
+from fuseline.passes import fold, simplify
+from fuseline.passes.dce import eliminate_dead_code
+from fuseline.passes.rewrite import merge, rewrite
 
 
 @dataclass(frozen=True, slots=True)

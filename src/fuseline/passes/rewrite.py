@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir.graph import Graph
-from ..ir.node import Node, make
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node, make
 
 Rule = Callable[[Node], Node | None]
 Rules = Mapping[str, Sequence[Rule]]

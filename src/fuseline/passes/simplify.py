@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..ir.infer import apply
-from ..ir.node import Node, const, const_value
-from ..ops import OPERATIONS
-from .rewrite import Rule, Rules
+from fuseline.ir.infer import apply
+from fuseline.ir.node import Node, const, const_value
+from fuseline.ops import OPERATIONS
+from fuseline.passes.rewrite import Rule, Rules
 
 
 def _number(node: Node) -> float | int | bool | None:

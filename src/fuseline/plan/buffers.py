@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..ir.graph import Graph
-from ..ir.node import Node
-from ..ops import OPERATIONS
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
+from fuseline.ops import OPERATIONS
 
 SizeOf = Callable[[Node], int]
 

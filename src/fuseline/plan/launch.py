@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ..errors import ShapeError, VerifyError
-from ..ir.graph import Graph
-from ..ir.node import Node
-from ..ir.size import Shape, broadcast
-from ..ops import OPERATIONS
-from .loopnest import LoopNest, build_nest, iteration_space, reduced_axes
+from fuseline.errors import ShapeError, VerifyError
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
+from fuseline.ir.size import Shape, broadcast
+from fuseline.ops import OPERATIONS
+from fuseline.plan.loopnest import LoopNest, build_nest, iteration_space, reduced_axes
 
 
 class _Parts(NamedTuple):

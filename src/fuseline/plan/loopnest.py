@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..ir.graph import Graph
-from ..ir.index_map import Axis, IndexMap, broadcast_map
-from ..ir.infer import normal_axes
-from ..ir.node import Node
-from ..ir.size import Dim, Shape, broadcast
-from ..ops import OPERATIONS
+from fuseline.ir.graph import Graph
+from fuseline.ir.index_map import Axis, IndexMap, broadcast_map
+from fuseline.ir.infer import normal_axes
+from fuseline.ir.node import Node
+from fuseline.ir.size import Dim, Shape, broadcast
+from fuseline.ops import OPERATIONS
 
 LoopKind = Literal["parallel", "reduction"]
 
@@ -162,7 +162,7 @@ def nest_text(graph: Graph, nest: LoopNest) -> str:
 
 
 def _statement_text(graph: Graph, statement: Statement) -> str:
-    from ..ir.text import const_text
+    from fuseline.ir.text import const_text
 
     def shown(access: Access) -> str:
         if access.value.op == "const":

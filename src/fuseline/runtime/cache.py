@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..folders import cache_folder, caching_allowed, is_private
-from .environment import stated_count
+from fuseline.folders import cache_folder, caching_allowed, is_private
+from fuseline.runtime.environment import stated_count
 
 _SUFFIX = ".flc"
 _TEMPORARY_SUFFIX = ".tmp"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from ..codegen.llvm import BodyText, body_text
-from ..codegen.llvm.body import SYMBOL
-from ..codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
-from ..codegen.llvm.target import LlvmTarget
-from ..floating_point import default_environment
-from ..ir.graph import Graph
-from ..ops import OPERATIONS
-from . import frame, host, jit, native
-from .image import Image
-from .loop import LEAST_ITEM_NS, Body, Loop
+from fuseline.codegen.llvm import BodyText, body_text
+from fuseline.codegen.llvm.body import SYMBOL
+from fuseline.codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
+from fuseline.codegen.llvm.target import LlvmTarget
+from fuseline.floating_point import default_environment
+from fuseline.ir.graph import Graph
+from fuseline.ops import OPERATIONS
+from fuseline.runtime import frame, host, jit, native
+from fuseline.runtime.image import Image
+from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop
 
 
 def elementwise_loop(graph: Graph) -> Loop:
@@ -74,7 +74,7 @@ def body_image(text: str, target: LlvmTarget) -> Image:
 @default_environment()
 def llvm_text(graph: Graph, target: LlvmTarget) -> BodyText:
     """The LLVM text of ``graph``'s body (optimised, not expanded)."""
-    from ..mathlib.expand import expand
+    from fuseline.mathlib.expand import expand
 
     return body_text(expand(graph), target)
 

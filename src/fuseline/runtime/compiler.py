@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import CompilerError
+from fuseline.errors import CompilerError
 
 CANDIDATES = ("cc", "gcc", "clang")
 _STRICT = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")

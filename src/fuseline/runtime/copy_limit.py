@@ -8,14 +8,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..ir.build import Expr, input_node
-from ..ir.dtype import DTYPES, DType
-from ..ir.dtype import dtype as dtype_of
-from ..ir.graph import Graph
-from ..ir.node import const
-from . import iterate, threads
-from .compile import elementwise_loop
-from .loop import Loop
+from fuseline.ir.build import Expr, input_node
+from fuseline.ir.dtype import DTYPES, DType
+from fuseline.ir.dtype import dtype as dtype_of
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import const
+from fuseline.runtime import iterate, threads
+from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime.loop import Loop
 
 
 def copy_limit(

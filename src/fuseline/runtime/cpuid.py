@@ -10,8 +10,8 @@ import ctypes
 import functools
 import struct
 
-from ..errors import CompilerError
-from .image import Image, LoadedImage
+from fuseline.errors import CompilerError
+from fuseline.runtime.image import Image, LoadedImage
 
 # ask(leaf, subleaf, four words) and enabled(), in the System V calling convention. Intel's manual, volume 2, CPUID and
 # XGETBV, says where the bits are.

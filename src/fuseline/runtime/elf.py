@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..errors import CompilerError
-from .image import Image
+from fuseline.errors import CompilerError
+from fuseline.runtime.image import Image
 
 _X86_64, _AARCH64 = 62, 183
 _SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS = 2, 4, 8

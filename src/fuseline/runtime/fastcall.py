@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, iterate, native, recycle, threads
-from .locks import Lock
-from .loop import Loop
+from fuseline.runtime import arrays, iterate, native, recycle, threads
+from fuseline.runtime.locks import Lock
+from fuseline.runtime.loop import Loop
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 _DIRECT_ITEMS = 1 << 10

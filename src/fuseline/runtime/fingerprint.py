@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from .cache import ObjectCache, key, object_cache
+from fuseline.runtime.cache import ObjectCache, key, object_cache
 
 
 @functools.cache

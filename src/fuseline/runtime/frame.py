@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from .image import Image
+from fuseline.runtime.image import Image
 
 _PROLOGUE_BYTES = 64
 """Registers are saved and the stack pointer is lowered within these."""

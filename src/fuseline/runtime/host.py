@@ -14,9 +14,9 @@ import platform
 import sys
 from dataclasses import dataclass, replace
 
-from ..codegen.llvm.target import LlvmTarget, target
-from ..errors import UnsupportedError
-from . import control_groups, cpuid, system_files
+from fuseline.codegen.llvm.target import LlvmTarget, target
+from fuseline.errors import UnsupportedError
+from fuseline.runtime import control_groups, cpuid, system_files
 
 _DEFAULT_LAST_LEVEL_CACHE_BYTES = 32 << 20
 # psABI levels (x86-64 System V ABI, table 3.1) in the spellings of Linux's /proc/cpuinfo.

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..c_library import c_library_with
-from ..errors import CompilerError
+from fuseline.c_library import c_library_with
+from fuseline.errors import CompilerError
 
 _MAGIC = b"FLIMG001"
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ReadOnlyError, ShapeError, TypeRuleError
-from . import host, nest, recycle
-from .arrays import data_address
-from .job import FLAGS, HANDED_OUT, KERNEL, OPERANDS, Job, JobPlan, dispatch, plan_of
-from .loop import APART, STREAMING, Loop
-from .overlap import byte_bounds, is_direct, is_same_memory
+from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
+from fuseline.runtime import host, nest, recycle
+from fuseline.runtime.arrays import data_address
+from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, OPERANDS, Job, JobPlan, dispatch, plan_of
+from fuseline.runtime.loop import APART, STREAMING, Loop
+from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
 
 Array = NDArray[Any]
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..codegen.llvm.target import LlvmTarget
-from ..errors import CompilerError
-from . import elf
-from .image import Image
+from fuseline.codegen.llvm.target import LlvmTarget
+from fuseline.errors import CompilerError
+from fuseline.runtime import elf
+from fuseline.runtime.image import Image
 
 _LONG_TEXT_LINES = 6000
 _INTEGER_DIVISION = re.compile(r" = [su](?:div|rem) <")

@@ -13,8 +13,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from . import native, nest, threads
-from .loop import Loop
+from fuseline.runtime import native, nest, threads
+from fuseline.runtime.loop import Loop
 
 Array = NDArray[Any]
 

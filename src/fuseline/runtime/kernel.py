@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError
-from ..floating_point import default_environment
-from ..ir.dtype import DType
-from . import arrays as array_layout
-from . import iterate, nest, recycle, threads
-from .fastcall import FastCall
-from .locks import Lock
-from .loop import Loop
-from .operands import Array, DTypes, as_arrays, protocol_operands, speaks_for_itself
-from .signature import Signature
-from .ufunc import OPERAND_LIMIT, make_ufunc
+from fuseline.errors import UnsupportedError
+from fuseline.floating_point import default_environment
+from fuseline.ir.dtype import DType
+from fuseline.runtime import arrays as array_layout
+from fuseline.runtime import iterate, nest, recycle, threads
+from fuseline.runtime.fastcall import FastCall
+from fuseline.runtime.locks import Lock
+from fuseline.runtime.loop import Loop
+from fuseline.runtime.operands import Array, DTypes, as_arrays, protocol_operands, speaks_for_itself
+from fuseline.runtime.signature import Signature
+from fuseline.runtime.ufunc import OPERAND_LIMIT, make_ufunc
 
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm import LANES_SYMBOL, SYMBOL
-from ..errors import UnsupportedError
-from . import native
-from .image import LoadedImage
-from .locks import Lock
+from fuseline.codegen.llvm import LANES_SYMBOL, SYMBOL
+from fuseline.errors import UnsupportedError
+from fuseline.runtime import native
+from fuseline.runtime.image import LoadedImage
+from fuseline.runtime.locks import Lock
 
 LEAST_ITEM_NS = 0.1
 """What an element takes at least, of a program that only moves it between caches."""

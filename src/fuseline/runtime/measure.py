@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..errors import LimitError
+from fuseline.errors import LimitError
 
 Name = TypeVar("Name", bound=Hashable)
 _SHORTEST_SAMPLE_S = 1e-3

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import ShapeError
+from fuseline.errors import ShapeError
 
 _SHORT_INNER = 8
 """An innermost axis shorter than this gives way to the longest one."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import NumberRangeError, TypeRuleError
-from ..ir.dtype import DType
-from .arrays import FIRST_USER_TYPE
+from fuseline.errors import NumberRangeError, TypeRuleError
+from fuseline.ir.dtype import DType
+from fuseline.runtime.arrays import FIRST_USER_TYPE
 
 Array = NDArray[Any]
 DTypes = tuple[np.dtype[Any], ...]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import data_address
+from fuseline.runtime.arrays import data_address
 
 Array = NDArray[Any]
 Bounds = tuple[int, int]

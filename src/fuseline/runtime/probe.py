@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..machine.device import Device
-from ..machine.files import parse_device_text
-from ..machine.host import load_host, save_host
-from ..units import format_number
-from . import host, system_files, threads
-from .probe_kernels import kernels
-from .probe_rates import QUICK, STEADY, Effort, bandwidth, call_cost_s, fma_rate
+from fuseline.machine.device import Device
+from fuseline.machine.files import parse_device_text
+from fuseline.machine.host import load_host, save_host
+from fuseline.runtime import host, system_files, threads
+from fuseline.runtime.probe_kernels import kernels
+from fuseline.runtime.probe_rates import QUICK, STEADY, Effort, bandwidth, call_cost_s, fma_rate
+from fuseline.units import format_number
 
 _LARGEST_BUFFER_BYTES = 256 << 20
 

@@ -6,9 +6,9 @@ import ctypes
 import functools
 from collections.abc import Callable
 
-from . import host
-from .image import LoadedImage
-from .jit import compile_text
+from fuseline.runtime import host
+from fuseline.runtime.image import LoadedImage
+from fuseline.runtime.jit import compile_text
 
 STREAMS = {"read": (1, 0), "copy": (1, 1), "triad": (2, 1)}
 """Arrays read and written by each kernel of bandwidth."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import host
-from .probe_kernels import ACCUMULATORS, STREAMS
+from fuseline.runtime import host
+from fuseline.runtime.probe_kernels import ACCUMULATORS, STREAMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import arrays, native
-from .environment import stated_count
-from .host import physical_memory_bytes
-from .image import immortal
-from .locks import Lock
+from fuseline.runtime import arrays, native
+from fuseline.runtime.environment import stated_count
+from fuseline.runtime.host import physical_memory_bytes
+from fuseline.runtime.image import immortal
+from fuseline.runtime.locks import Lock
 
 SMALLEST_BYTES = 1 << 20
 """Smaller arrays come from NumPy, whose allocator reuses memory of that size already."""

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import numerics
-from ..ir.build import Expr, call, input_node
-from ..ir.dtype import F32, U32, U64, DType
-from ..ir.dtype import dtype as dtype_of
-from ..ir.graph import Graph
-from ..ir.infer import normal_axes, signature
-from ..ir.node import Node
-from ..ops import OPERATIONS
-from . import iterate
-from .compile import elementwise_loop
-from .loop import Loop
+from fuseline import numerics
+from fuseline.ir.build import Expr, call, input_node
+from fuseline.ir.dtype import F32, U32, U64, DType
+from fuseline.ir.dtype import dtype as dtype_of
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import normal_axes, signature
+from fuseline.ir.node import Node
+from fuseline.ops import OPERATIONS
+from fuseline.runtime import iterate
+from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime.loop import Loop
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ShapeError, TypeRuleError
-from .operands import speaks_for_itself
+from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.runtime.operands import speaks_for_itself
 
 if TYPE_CHECKING:
     import inspect

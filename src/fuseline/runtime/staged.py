@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.graph import Graph
-from ..ir.interpret import evaluate_node
-from ..ir.node import Node, const_array, make
-from ..ir.types import TensorType
-from ..mathlib.expand import expand
-from ..ops import OPERATIONS
-from . import iterate, reduction
-from .compile import elementwise_loop
-from .loop import Loop
+from fuseline.ir.graph import Graph
+from fuseline.ir.interpret import evaluate_node
+from fuseline.ir.node import Node, const_array, make
+from fuseline.ir.types import TensorType
+from fuseline.mathlib.expand import expand
+from fuseline.ops import OPERATIONS
+from fuseline.runtime import iterate, reduction
+from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime.loop import Loop
 
 Array = NDArray[Any]
 

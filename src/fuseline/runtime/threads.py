@@ -16,11 +16,11 @@ import signal
 import time
 from collections.abc import Iterator
 
-from ..errors import LimitError
-from . import control_groups, native
-from .environment import stated_count
-from .image import immortal
-from .locks import Lock
+from fuseline.errors import LimitError
+from fuseline.runtime import control_groups, native
+from fuseline.runtime.environment import stated_count
+from fuseline.runtime.image import immortal
+from fuseline.runtime.locks import Lock
 
 THREAD_LIMIT = 1024
 WAKING_PAYS_NS = 62_500

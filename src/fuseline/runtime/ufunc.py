@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UnsupportedError
-from . import arrays, native
-from .loop import Loop
+from fuseline.errors import UnsupportedError
+from fuseline.runtime import arrays, native
+from fuseline.runtime.loop import Loop
 
 OPERAND_LIMIT = 64
 """NumPy's NPY_MAXARGS."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ...ir.graph import Graph
-from ..lower import lower
-from .primitives import LIBM
-from .text import CText, emit_c
+from fuseline.codegen.c.primitives import LIBM
+from fuseline.codegen.c.text import CText, emit_c
+from fuseline.codegen.lower import lower
+from fuseline.ir.graph import Graph
 
 Functions = Literal["own", "libm"]
 """Whose exp and tanh a text uses: fuseline's, expanded into it, or the C library's, called by name."""

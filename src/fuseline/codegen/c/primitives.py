@@ -7,10 +7,10 @@ small static functions, of which a text contains those that it calls.
 
 from __future__ import annotations
 
-from ...errors import UnsupportedError
-from ...ir.dtype import BOOL, F32, DType
-from ...ir.node import Node, const_array, const_bits
-from ...ops import OPERATIONS
+from fuseline.errors import UnsupportedError
+from fuseline.ir.dtype import BOOL, F32, DType
+from fuseline.ir.node import Node, const_array, const_bits
+from fuseline.ops import OPERATIONS
 
 C_TYPES = {
     "bool": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",

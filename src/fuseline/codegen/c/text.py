@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...errors import UnsupportedError
-from ...excerpts import printable
-from ...ir.graph import Graph
-from ...ir.node import Node
-from ...ir.size import Dim, Shape, names_in
-from ...plan.launch import Plan, fused
-from ...plan.loopnest import Access, Loop, Statement
-from .primitives import C_TYPES, LIBM, expression, literal
+from fuseline.codegen.c.primitives import C_TYPES, LIBM, expression, literal
+from fuseline.errors import UnsupportedError
+from fuseline.excerpts import printable
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
+from fuseline.ir.size import Dim, Shape, names_in
+from fuseline.plan.launch import Plan, fused
+from fuseline.plan.loopnest import Access, Loop, Statement
 
 _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .body import LANES_SYMBOL, SYMBOL, BodyText, body_text
-from .target import LlvmTarget, target
+from fuseline.codegen.llvm.body import LANES_SYMBOL, SYMBOL, BodyText, body_text
+from fuseline.codegen.llvm.target import LlvmTarget, target
 
 __all__ = ["LANES_SYMBOL", "SYMBOL", "BodyText", "LlvmTarget", "body_text", "target"]

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...errors import LimitError
-from ...ir.dtype import BOOL, DType
-from ...ir.graph import Graph
-from ...ir.node import Node
-from ..legalize import legalize
-from . import instructions, lockstep
-from .order import RareWork, schedule
-from .rare import write as write_rare
-from .target import LlvmTarget
-from .writer import FIRST_BLOCK, Writer
+from fuseline.codegen.legalize import legalize
+from fuseline.codegen.llvm import instructions, lockstep
+from fuseline.codegen.llvm.order import RareWork, schedule
+from fuseline.codegen.llvm.rare import write as write_rare
+from fuseline.codegen.llvm.target import LlvmTarget
+from fuseline.codegen.llvm.writer import FIRST_BLOCK, Writer
+from fuseline.errors import LimitError
+from fuseline.ir.dtype import BOOL, DType
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
 
 SYMBOL = "body"
 LANES_SYMBOL = "lanes"

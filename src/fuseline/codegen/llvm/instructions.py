@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import UnsupportedError
-from ...ir.dtype import BOOL, DType
-from ...ir.node import Node, const_array
-from . import lookup
-from .writer import Writer
+from fuseline.codegen.llvm import lookup
+from fuseline.codegen.llvm.writer import Writer
+from fuseline.errors import UnsupportedError
+from fuseline.ir.dtype import BOOL, DType
+from fuseline.ir.node import Node, const_array
 
 
 def write(w: Writer, node: Node) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.graph import Graph
-from ...ir.node import Node
-from .writer import Writer
+from fuseline.codegen.llvm.writer import Writer
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
 
 _LONG_CHAIN = 8
 _FEW_VALUES = 3

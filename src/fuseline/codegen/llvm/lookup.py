@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.dtype import F32, DType
-from ...ir.node import Node
-from .writer import Writer, splat
+from fuseline.codegen.llvm.writer import Writer, splat
+from fuseline.ir.dtype import F32, DType
+from fuseline.ir.node import Node
 
 
 def write(w: Writer, node: Node) -> str:

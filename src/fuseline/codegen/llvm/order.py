@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.graph import Graph
-from ...ir.node import Node
+from fuseline.ir.graph import Graph
+from fuseline.ir.node import Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import instructions
-from .order import RareWork
-from .writer import Writer
+from fuseline.codegen.llvm import instructions
+from fuseline.codegen.llvm.order import RareWork
+from fuseline.codegen.llvm.writer import Writer
 
 
 def write(w: Writer, work: RareWork) -> None:

@@ -6,7 +6,7 @@ have 8 MiB of stack on most systems and as little as 128 KiB on some.
 
 from __future__ import annotations
 
-from .body import SYMBOL
+from fuseline.codegen.llvm.body import SYMBOL
 
 INSIDE_SYMBOL, SIZE_SYMBOL = f"{SYMBOL}_inside", "stack_bytes"
 """The body itself, and the eight bytes that say how much memory its stack takes; known when it is compiled."""

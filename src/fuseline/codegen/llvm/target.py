@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ...errors import UnknownNameError, nearest
+from fuseline.errors import UnknownNameError, nearest
 
 Architecture = Literal["x86_64", "aarch64"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from ...ir.dtype import BOOL, F16, F32, F64, DType
-from ...ir.node import Node
-from .target import LlvmTarget
+from fuseline.codegen.llvm.target import LlvmTarget
+from fuseline.ir.dtype import BOOL, F16, F32, F64, DType
+from fuseline.ir.node import Node
 
 FIRST_BLOCK = "compute"
 """The label of the basic block that a pass of the loop computes in first."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
-from ...plan.joint import JointPlan, plan_graph
-from .steps import NumpyProgram, Place, Step, Writes
+from fuseline.codegen.numpy.steps import NumpyProgram, Place, Step, Writes
+from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
+from fuseline.plan.joint import JointPlan, plan_graph
 
 ALIGNMENT_BYTES = 64
 

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UnsupportedError
-from ...ir.dtype import DType
-from ...ir.graph import Graph
-from ...ir.infer import signature
-from ...ir.node import Node, const_array
-from ...ops import OPERATIONS
-from ...passes.rewrite import rewrite
-from ..several_calls import RULES
-from . import functions
+from fuseline.codegen.numpy import functions
+from fuseline.codegen.several_calls import RULES
+from fuseline.errors import UnsupportedError
+from fuseline.ir.dtype import DType
+from fuseline.ir.graph import Graph
+from fuseline.ir.infer import signature
+from fuseline.ir.node import Node, const_array
+from fuseline.ops import OPERATIONS
+from fuseline.passes.rewrite import rewrite
 
 _OWN = {"where": "select", "erf": "erf", "erfc": "erfc"}
 
@@ -161,7 +161,7 @@ def build_steps(graph: Graph, planned: bool = False) -> NumpyProgram:
     program = _Writer(rewrite(graph, RULES)).program()
     if not planned:
         return program
-    from .memory import plan_memory
+    from fuseline.codegen.numpy.memory import plan_memory
 
     return plan_memory(program)
 

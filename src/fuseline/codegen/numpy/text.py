@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.garbage import collection_paused
-from ...ir.graph import Graph
-from . import functions
-from .steps import RESERVED, Name, NumpyProgram, Step, build_steps
+from fuseline.codegen.numpy import functions
+from fuseline.codegen.numpy.steps import RESERVED, Name, NumpyProgram, Step, build_steps
+from fuseline.ir.garbage import collection_paused
+from fuseline.ir.graph import Graph
 
 
 def emit_numpy(graph: Graph, name: str = "kernel", planned: bool = False) -> str:

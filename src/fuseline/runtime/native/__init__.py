@@ -11,11 +11,11 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from ...codegen.llvm.target import LlvmTarget
-from .. import cache, host, jit
-from ..fingerprint import generator_fingerprint
-from ..image import Image, LoadedImage
-from ..locks import Lock
+from fuseline.codegen.llvm.target import LlvmTarget
+from fuseline.runtime import cache, host, jit
+from fuseline.runtime.fingerprint import generator_fingerprint
+from fuseline.runtime.image import Image, LoadedImage
+from fuseline.runtime.locks import Lock
 
 _load_lock = Lock()
 
