@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import keyword
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +71,8 @@ def fuse(function: Callable[..., Any] | None = None, *, name: str | None = None)
 
 
 def _name_of(source: Source) -> str:
-    name = re.sub(r"\W", "_", str(getattr(source, "__name__", "kernel")))
+    given = str(getattr(source, "__name__", "kernel"))
+    name = "".join(c if c.isalnum() else "_" for c in given)
     return name if name.isidentifier() and not name.startswith("_") else "kernel"
 
 

@@ -100,7 +100,9 @@ class _Legalizer:
                 self._add_stored(node, self.stored(node.args[0]).bitcast(node.dtype))
             case "lookup":
                 index = self.value(node.args[0])
-                self._add_stored(node, call("lookup", index, dtype=node.dtype, table=node.attr("table")))
+                same = index.node is node.args[0]
+                found = Expr(node) if same else call("lookup", index, dtype=node.dtype, table=node.attr("table"))
+                self._add_stored(node, found)
             case _:
                 self.carried[node] = self._operation(node)
 
@@ -111,8 +113,12 @@ class _Legalizer:
     def _operation(self, node: Node) -> Expr:
         sig = signature(node.op, tuple(a.dtype for a in node.args))
         operands = [self.convert(self.value(a), d.computed) for a, d in zip(node.args, sig.operands, strict=True)]
-        special = _SPECIAL.get(node.op)
-        return special(operands) if special else call(node.op, *operands, **dict(node.attrs))
+        special = None if operands[0].dtype.is_float else _SPECIAL.get(node.op)
+        if special:
+            return special(operands)
+        if all([x.node is a for x, a in zip(operands, node.args, strict=True)]):
+            return Expr(node)
+        return call(node.op, *operands, **dict(node.attrs))
 
     # ── conversions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,7 +203,7 @@ def round_to_odd_float32(x: Expr) -> Expr:
     return where((back == x) | (x != x), nearest, odd)
 
 
-# ── operations whose plain instruction is not defined for every operand ──────────────────────────────────────────────
+# ── operations whose plain instruction is not defined for every operand, or not for every integer or bool ──────────────────────────────────────────────
 
 
 def float_to_integer(x: Expr, target: DType) -> Expr:
@@ -231,8 +237,6 @@ def _shift(op: str) -> Callable[[list[Expr]], Expr]:
 
 def _fmod(operands: list[Expr]) -> Expr:
     a, b = operands
-    if a.dtype.is_float:
-        return call("fmod", a, b)
     trivial = (b == 0) | (b == -1) if a.dtype.kind == "int" else b == 0
     b = where(trivial, 1, b)  # by 1 the remainder is 0, which is NumPy's value for these divisors
     if not _divides_as_float(b):
@@ -275,11 +279,8 @@ def _for_bool(op: str, bool_op: str) -> Callable[[list[Expr]], Expr]:
     return lowered
 
 
-def _unchanged_integer(op: str) -> Callable[[list[Expr]], Expr]:
-    def lowered(operands: list[Expr]) -> Expr:
-        return call(op, *operands) if operands[0].dtype.is_float else operands[0]
-
-    return lowered
+def _unchanged(operands: list[Expr]) -> Expr:
+    return operands[0]
 
 
 def _absolute(operands: list[Expr]) -> Expr:
@@ -315,6 +316,6 @@ _SPECIAL: dict[str, Callable[[list[Expr]], Expr]] = {
     "minimum": _for_bool("minimum", "and"),
     "maximum": _for_bool("maximum", "or"),
     "abs": _absolute,
-    **{op: _unchanged_integer(op) for op in ("floor", "ceil", "trunc")},
+    **dict.fromkeys(("floor", "ceil", "trunc"), _unchanged),
     **{op: _compare(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
 }

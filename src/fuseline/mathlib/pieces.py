@@ -6,10 +6,9 @@ whole range would, and needs neither a division nor a second branch.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from fuseline.ir.build import Expr, fma, where
 from fuseline.ir.dtype import F32, I32
@@ -57,8 +56,10 @@ def piece_in_two_parts(
 
 def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:
     """The value of each element's cell; as many low bits of ``cell`` count as there are values, from ``first`` on."""
-    bits = np.array(values, np.float32).view(np.uint32)
-    return cell.lookup(tuple(int(b) for b in np.roll(bits, first)), F32)
+    floats, words = struct.Struct(f"<{len(values)}f"), struct.Struct(f"<{len(values)}I")
+    table = words.unpack(floats.pack(*values))
+    start = -first % len(table)
+    return cell.lookup((*table[start:], *table[:start]), F32)
 
 
 def _joined(names: Sequence[str], part: str) -> tuple[Any, ...]:

@@ -110,8 +110,9 @@ class ElementwiseKernel:
         self._reads_evenly = all(r == everything for r in self._reads)
         self._has_constant_output = self._input_count > 0 and not all(self._reads)
         self._single = self.signature.is_single
-        # What `_make` does, without a Python frame.
-        self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, self.signature.result_type)
+        # What `_make` does, without a Python frame; a single result is returned as it is.
+        several = tuple if self._single else self.signature.result_type
+        self._pack: Callable[[Any], Any] = functools.partial(tuple.__new__, several)
         self._known: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = Lock()
         few_rows = FEW_ROWS if self._reads_evenly else 0

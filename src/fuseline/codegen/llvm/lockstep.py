@@ -54,11 +54,8 @@ def step(w: Writer, node: Node) -> None:
     """Make every register of ``node``'s value wait for all of them, by an instruction that the processor never sees."""
     element, value = w.element_type(node.dtype), w.values[node]
     lanes = w.target.vector_bytes * 8 // node.dtype.bits
-    register, whole = f"<{lanes} x {element}>", w.type(node.dtype)
-    pieces = []
-    for start in range(0, w.lanes, lanes):
-        picked = ", ".join(f"i32 {start + i}" for i in range(lanes))
-        pieces.append(w.assign(f"shufflevector {whole} {value}, {whole} poison, <{lanes} x i32> <{picked}>"))
+    register = f"<{lanes} x {element}>"
+    pieces = w.pieces(value, element, lanes)
     # AVX-512 has twice as many registers as the class that instructions without it can name.
     kind = "v" if w.target.permute == "avx512" else _REGISTER_CLASSES[w.target.architecture]
     constraints = ",".join([f"={kind}"] * len(pieces) + [str(i) for i in range(len(pieces))])
@@ -66,10 +63,4 @@ def step(w: Writer, node: Node) -> None:
     given = ", ".join(f"{register} {p}" for p in pieces)
     together = w.assign(f'call {results} asm "", "{constraints}"({given})')
     pieces = [w.assign(f"extractvalue {results} {together}, {i}") for i in range(len(pieces))]
-    while len(pieces) > 1:
-        order = ", ".join(f"i32 {i}" for i in range(2 * lanes))
-        kind = f"<{lanes} x {element}>"
-        pairs = zip(pieces[::2], pieces[1::2], strict=True)
-        pieces = [w.assign(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>") for a, b in pairs]
-        lanes *= 2
-    w.values[node] = pieces[0]
+    w.values[node] = w.joined(pieces, element, lanes)

@@ -19,15 +19,15 @@ def write(w: Writer, node: Node) -> str:
     within_16_bytes = len(table) * d.bits <= 128 and d.bits == 32
     part = (_SMALL_PERMUTES if within_16_bytes else _PERMUTES).get((w.target.permute, d.bits))
     if part is not None and w.lanes % part.lanes == 0 and len(table) <= part.largest_table:
-        bits = _by_permutes(w, index, table, part)
+        found, element = _by_permutes(w, index, table, part), part.element
     elif w.target.permute == "bytes" and d.bits == 32 and len(table) <= _LARGEST_BYTE_TABLE:
-        bits = _by_bytes(w, index, table)
+        found, element = _by_bytes(w, index, table), "i32"
     elif w.target.permute == "none" and d.bits == 32 and len(table) <= _LARGEST_CHOICE:
         return _by_choices(w, index, table, d)
     else:
-        bits = _by_loads(w, index, table, d.bits)
-    kind = f"<{w.lanes} x i{d.bits}>"
-    return bits if kind == w.type(d) else w.assign(f"bitcast {kind} {bits} to {w.type(d)}")
+        found, element = _by_loads(w, index, table, d.bits), f"i{d.bits}"
+    kind = f"<{w.lanes} x {element}>"
+    return found if kind == w.type(d) else w.assign(f"bitcast {kind} {found} to {w.type(d)}")
 
 
 def _index(w: Writer, node: Node) -> str:
@@ -85,54 +85,36 @@ _SMALL_PERMUTES = {
 
 def _by_permutes(w: Writer, index: str, table: tuple[int, ...], p: _Permute) -> str:
     """Look up in registers: each part of the table is permuted, and higher index bits choose among the results."""
-    bits = 32 if p.element == "float" else 64
     if p.lanes < len(table):
         index = _within(w, index, len(table))
     if p.index == "i64":
         index = w.assign(f"zext <{w.lanes} x i32> {index} to <{w.lanes} x i64>")
     padded = table * max(p.lanes // len(table), 1)
-    parts = [padded[i : i + p.lanes] for i in range(0, len(padded), p.lanes)]
-    pieces = []
-    for start in range(0, w.lanes, p.lanes):
-        picked = ", ".join(f"i32 {start + i}" for i in range(p.lanes))
-        whole = f"<{w.lanes} x {p.index}>"
-        piece = w.assign(f"shufflevector {whole} {index}, {whole} poison, <{p.lanes} x i32> <{picked}>")
-        pieces.append(_piece_lookup(w, piece, parts, p, bits))
-    return _joined(w, pieces, p.lanes, bits)
+    sources = [_source(w, padded[i : i + p.lanes], p) for i in range(0, len(padded), p.lanes)]
+    pieces = [_piece_lookup(w, piece, sources, p) for piece in w.pieces(index, p.index, p.lanes)]
+    return w.joined(pieces, p.element, p.lanes)
 
 
-def _piece_lookup(w: Writer, index: str, parts: list[tuple[int, ...]], p: _Permute, bits: int) -> str:
-    element, indices, raw = (f"<{p.lanes} x {t}>" for t in (p.element, p.index, f"i{bits}"))
-    chosen = []
-    for part in parts:
-        if w.target.loads_numbers and bits == 32:
-            source = w.constant(part, F32, p.lanes)
-        else:
-            numbers = ", ".join(f"i{bits} {entry}" for entry in part)
-            source = w.assign(f"bitcast {raw} <{numbers}> to {element}")
-        found = w.call(p.intrinsic, element, [(element, source), (indices, index)])
-        chosen.append(w.assign(f"bitcast {element} {found} to {raw}"))
+def _source(w: Writer, entries: tuple[int, ...], p: _Permute) -> str:
+    """A register's worth of a table."""
+    bits = 32 if p.element == "float" else 64
+    if w.target.loads_numbers and bits == 32:
+        return w.constant(entries, F32, p.lanes)
+    numbers = ", ".join([f"i{bits} {entry}" for entry in entries])
+    return f"bitcast (<{p.lanes} x i{bits}> <{numbers}> to <{p.lanes} x {p.element}>)"
+
+
+def _piece_lookup(w: Writer, index: str, sources: list[str], p: _Permute) -> str:
+    element, indices = f"<{p.lanes} x {p.element}>", f"<{p.lanes} x {p.index}>"
+    chosen = [w.call(p.intrinsic, element, [(element, source), (indices, index)]) for source in sources]
     step = p.lanes
     while len(chosen) > 1:
         bit = w.assign(f"and {indices} {index}, splat ({p.index} {step})")
         high = w.assign(f"icmp ne {indices} {bit}, zeroinitializer")
         pairs = zip(chosen[::2], chosen[1::2], strict=True)
-        chosen = [w.assign(f"select <{p.lanes} x i1> {high}, {raw} {b}, {raw} {a}") for a, b in pairs]
+        chosen = [w.assign(f"select <{p.lanes} x i1> {high}, {element} {b}, {element} {a}") for a, b in pairs]
         step *= 2
     return chosen[0]
-
-
-def _joined(w: Writer, pieces: list[str], lanes: int, bits: int) -> str:
-    """Concatenate vectors pairwise."""
-    while len(pieces) > 1:
-        order = ", ".join(f"i32 {i}" for i in range(2 * lanes))
-        kind = f"<{lanes} x i{bits}>"
-        pieces = [
-            w.assign(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>")
-            for a, b in zip(pieces[::2], pieces[1::2], strict=True)
-        ]
-        lanes *= 2
-    return pieces[0]
 
 
 def _by_bytes(w: Writer, index: str, table: tuple[int, ...]) -> str:
@@ -142,9 +124,7 @@ def _by_bytes(w: Writer, index: str, table: tuple[int, ...]) -> str:
     sources = [_bytes_of(padded[i : i + lanes]) for i in range(0, count, lanes)]
     function = f"llvm.aarch64.neon.tbl{len(sources)}.v16i8"
     pieces = []
-    for start in range(0, w.lanes, lanes):
-        picked = ", ".join(f"i32 {start + i}" for i in range(lanes))
-        piece = w.assign(f"shufflevector <{w.lanes} x i32> {index}, <{w.lanes} x i32> poison, <4 x i32> <{picked}>")
+    for piece in w.pieces(index, "i32", lanes):
         low = w.assign(f"and <4 x i32> {piece}, splat (i32 {count - 1})")
         first = w.assign(f"shl <4 x i32> {low}, splat (i32 2)")
         spread = w.assign(f"mul <4 x i32> {first}, splat (i32 {0x01010101})")
@@ -152,7 +132,7 @@ def _by_bytes(w: Writer, index: str, table: tuple[int, ...]) -> str:
         each = w.assign(f"bitcast <4 x i32> {each} to <16 x i8>")
         found = w.call(function, "<16 x i8>", [("<16 x i8>", s) for s in (*sources, each)])
         pieces.append(w.assign(f"bitcast <16 x i8> {found} to <4 x i32>"))
-    return _joined(w, pieces, lanes, 32)
+    return w.joined(pieces, "i32", lanes)
 
 
 def _bytes_of(words: tuple[int, ...]) -> str:

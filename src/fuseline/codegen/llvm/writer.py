@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ class Writer:
     """The constants in memory that fill a register each, by their element's type and bits."""
     loaded: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Values of such constants, by block, name and number of lanes."""
+    split: dict[tuple[str, str, int], list[str]] = field(default_factory=dict)
+    """The pieces that a value was taken apart into, by block, value and the lanes of a piece."""
 
     @property
     def declarations(self) -> list[str]:
@@ -89,6 +92,28 @@ class Writer:
         self.loaded[place] = value
         return value
 
+    def pieces(self, value: str, element: str, lanes: int) -> list[str]:
+        """``value``, a whole vector of ``element``, in pieces of ``lanes``; taken apart once in each basic block."""
+        place = (self.block, value, lanes)
+        if place not in self.split:
+            kind = f"<{self.lanes} x {element}>"
+            self.split[place] = [
+                self.assign(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{_consecutive(start, lanes)}>")
+                for start in range(0, self.lanes, lanes)
+            ]
+        return self.split[place]
+
+    def joined(self, pieces: list[str], element: str, lanes: int) -> str:
+        """The vector of ``pieces`` of ``lanes`` each, concatenated pairwise."""
+        while len(pieces) > 1:
+            kind, order = f"<{lanes} x {element}>", _consecutive(0, 2 * lanes)
+            pairs = zip(pieces[::2], pieces[1::2], strict=True)
+            pieces = [
+                self.assign(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>") for a, b in pairs
+            ]
+            lanes *= 2
+        return pieces[0]
+
     @property
     def register_definitions(self) -> list[str]:
         """The globals that `constant` loads from."""
@@ -111,6 +136,12 @@ class Writer:
         if d is F16 and self.target.has_half_conversion:
             return "half"
         return element_type(d)
+
+
+@functools.cache
+def _consecutive(start: int, count: int) -> str:
+    """The mask of a shuffle that takes ``count`` neighbours."""
+    return ", ".join(f"i32 {start + i}" for i in range(count))
 
 
 def element_type(d: DType) -> str:
