@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fuseline.units import format_time
 from programs import PROGRAMS
 
 LARGE = 1 << 20
@@ -374,7 +375,4 @@ def _size(n: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
-        if seconds >= scale or unit == "ns":
-            return f"{seconds / scale:.3g} {unit}"
-    return ""
+    return format_time(seconds, digits=3)
