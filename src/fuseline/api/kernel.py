@@ -16,12 +16,13 @@ from fuseline.api.emitting import EmitTarget, emit_text
 from fuseline.api.program import Source, as_program
 from fuseline.errors import ShapeError, TraceError, TypeRuleError, UnsupportedError, UsageError
 from fuseline.floating_point import default_environment
+from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.program import Declaration, Program
 from fuseline.ir.size import Size
-from fuseline.ir.specialise import input_types, specialise
+from fuseline.ir.specialise import input_types, specialise, specialise_for_numbers
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
@@ -30,7 +31,7 @@ from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.kernel import ElementwiseKernel
 from fuseline.runtime.locks import Lock
 from fuseline.runtime.loop import Loop
-from fuseline.runtime.operands import DTypes, as_arrays, speaks_for_itself
+from fuseline.runtime.operands import DTypes, OperandTypes, WeakDType, as_arrays, speaks_for_itself
 from fuseline.runtime.signature import Signature
 from fuseline.runtime.staged import StagedProgram
 
@@ -168,12 +169,23 @@ class Kernel:
 
     # ── specialising ──
 
-    def typed_graph(self, dtypes: DTypes) -> Graph:
+    def typed_graph(self, dtypes: OperandTypes) -> Graph:
         """The optimised graph for these input dtypes, shapes left open."""
+        return optimize(self._specialised_graph(dtypes)[0])
+
+    def _specialised_graph(
+        self, dtypes: OperandTypes, shapes: Sequence[tuple[int, ...]] | None = None
+    ) -> tuple[Graph, Limits]:
+        """The graph before any pass, and the limits of Python's integers among the inputs."""
         types: dict[str, TensorType] = {}
-        for declared, given in zip(self.program.inputs, dtypes, strict=True):
-            types[declared.name] = TensorType(declared_dtype(declared, given), None)
-        return optimize(specialise(self.program, types))
+        numbers: list[str] = []
+        for i, (declared, given) in enumerate(zip(self.program.inputs, dtypes, strict=True)):
+            is_number = isinstance(given, WeakDType)
+            if is_number:
+                numbers.append(declared.name)
+            dtype = declared_dtype(declared, given.dtype if isinstance(given, WeakDType) else given)
+            types[declared.name] = TensorType(dtype, None if shapes is None else tuple(map(int, shapes[i])))
+        return specialise_for_numbers(self.program, types, frozenset(numbers))
 
 
 def signature_of(program: Program, name: str) -> Signature:
@@ -233,8 +245,9 @@ class UfuncKernel(Kernel, ElementwiseKernel):
         """A kernel for each output, with all inputs."""
         return [UfuncKernel(self.program.with_outputs([name]), f"{self.name}_{name}") for name in self.outputs]
 
-    def _loop(self, dtypes: DTypes) -> Loop:
-        return elementwise_loop(self.typed_graph(dtypes))
+    def _loop(self, dtypes: OperandTypes) -> tuple[Loop, Limits]:
+        graph, limits = self._specialised_graph(dtypes)
+        return elementwise_loop(optimize(graph)), limits
 
     def _ufunc_signatures(self) -> Sequence[DTypes]:
         """The same dtype for every input that is not declared, wherever the program admits it."""
@@ -289,7 +302,7 @@ class ReducingKernel(Kernel):
         self.program = program
         self.signature = signature_of(program, name)
         self.__doc__ = documentation_of(program, name)
-        self._staged: dict[Any, StagedProgram] = {}
+        self._staged: dict[Any, tuple[StagedProgram, Limits]] = {}
         self._staged_lock = Lock()
 
     @property
@@ -312,7 +325,9 @@ class ReducingKernel(Kernel):
             self._refuse_masks(values)
         arrays, dtypes = as_arrays(values, self.inputs, declared_dtypes(self.program))
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
-        results = self._staged_program(arrays, dtypes).run(dict(zip(self.inputs, arrays, strict=True)))
+        staged, limits = self._staged_program(arrays, dtypes)
+        check_limits(limits, dict(zip(self.inputs, values, strict=True)))
+        results = staged.run(dict(zip(self.inputs, arrays, strict=True)))
         pairs = list(zip(results.items(), self.signature.places(out), strict=True))
         for (name, result), place in pairs:  # all of them, before anything is written
             if place is not None:
@@ -329,21 +344,18 @@ class ReducingKernel(Kernel):
                     f"heeded; fill it first, as in {name}.filled(0)"
                 )
 
-    def _staged_program(self, arrays: Sequence[np.ndarray[Any, Any]], dtypes: DTypes) -> StagedProgram:
-        key = (dtypes, tuple(a.shape for a in arrays))
+    def _staged_program(
+        self, arrays: Sequence[np.ndarray[Any, Any]], dtypes: OperandTypes
+    ) -> tuple[StagedProgram, Limits]:
+        shapes = tuple(a.shape for a in arrays)
         with self._staged_lock:
-            found = self._staged.get(key)
+            found = self._staged.get((dtypes, shapes))
             if found is None:
                 if len(self._staged) >= _REMEMBERED_SHAPES:
                     self._staged.clear()
-                found = self._staged[key] = StagedProgram(self._shaped_graph(arrays))
+                graph, limits = self._specialised_graph(dtypes, shapes)
+                found = self._staged[dtypes, shapes] = StagedProgram(optimize(graph)), limits
         return found
-
-    def _shaped_graph(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Graph:
-        self.typed_graph(tuple(a.dtype for a in arrays))  # refuses dtypes against declarations
-        pairs = zip(self.program.inputs, arrays, strict=True)
-        types = {d.name: TensorType(dtype_of(a.dtype), tuple(map(int, a.shape))) for d, a in pairs}
-        return optimize(specialise(self.program, types))
 
 
 def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) -> Any:

@@ -116,7 +116,7 @@ class _Legalizer:
         special = None if operands[0].dtype.is_float else _SPECIAL.get(node.op)
         if special:
             return special(operands)
-        if all([x.node is a for x, a in zip(operands, node.args, strict=True)]):
+        if all(x.node is a for x, a in zip(operands, node.args, strict=True)):
             return Expr(node)
         return call(node.op, *operands, **dict(node.attrs))
 
@@ -203,7 +203,7 @@ def round_to_odd_float32(x: Expr) -> Expr:
     return where((back == x) | (x != x), nearest, odd)
 
 
-# ── operations whose plain instruction is not defined for every operand, or not for every integer or bool ──────────────────────────────────────────────
+# ── operations whose plain instruction is not defined for every integer or bool ──────────────────────────────────────
 
 
 def float_to_integer(x: Expr, target: DType) -> Expr:

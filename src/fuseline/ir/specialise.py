@@ -7,15 +7,17 @@ type that NumPy would give it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fuseline.errors import FuselineError, LiteralError, ShapeError
 from fuseline.excerpts import located, source_line
 from fuseline.floating_point import default_environment
-from fuseline.ir.dtype import BOOL, DType, common_dtype
+from fuseline.ir.call_numbers import Limits
+from fuseline.ir.dtype import BOOL, F64, I64, DType, common_dtype
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import Graph
-from fuseline.ir.infer import tensor_type
+from fuseline.ir.infer import signature, tensor_type
 from fuseline.ir.literals import default_dtype, evaluate_literals, in_range, limits, meeting_dtype, number_const
 from fuseline.ir.node import Attrs, Node, Number, const, literal_value, make
 from fuseline.ir.program import Program
@@ -24,42 +26,66 @@ from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS, Operation, operation
 
 
-@default_environment()
 def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
     """The typed graph for inputs of these types, before any pass.
 
     Raises the error of the rule that is broken, with the line, the column and a caret.
     """
-    work = _Specialisation(program, types)
+    return specialise_for_numbers(program, types, frozenset())[0]
+
+
+@default_environment()
+def specialise_for_numbers(
+    program: Program, types: Mapping[str, TensorType], numbers: frozenset[str]
+) -> tuple[Graph, Limits]:
+    """The same where ``numbers`` are inputs that a call gives Python numbers for, typed bool, int64 or float64.
+
+    Each operation converts them to the dtype of the arrays beside them, as it does the numbers of the program. With the
+    graph come the limits of what is an integer.
+    """
+    work = _Specialisation(program, types, numbers)
     with collection_paused():
         for node in program.nodes:
             try:
                 work.values[node] = work.instruction(node)
             except FuselineError as error:
                 raise _with_location(error, program, node) from None
-        return work.graph()
+        return work.graph(), work.limits
 
 
-Value = Node | Number
-"""A typed node, or a number that has not met an array."""
+@dataclass(frozen=True, slots=True)
+class _WeakNode:
+    """A number of a call, or what is computed of such numbers alone: a bool, int64 or float64 that has met no array."""
+
+    node: Node
+
+
+_LIKE: dict[DType, Number] = {BOOL: False, I64: 0, F64: 0.0}
+"""A Python number of the kind that a dtype stands for."""
+
+Strong = Node | Number
+"""A typed node, or a number of the program that has not met an array."""
+Value = Strong | _WeakNode
 
 
 _NODES = {Node}
 
 
 class _Specialisation:
-    def __init__(self, program: Program, types: Mapping[str, TensorType]) -> None:
+    def __init__(self, program: Program, types: Mapping[str, TensorType], numbers: frozenset[str]) -> None:
         self.program = program
         self.values: dict[Node, Any] = {}
         self.inputs: list[Node] = []
         self.nodes: dict[Node, None] = {}
         self.names: dict[Node, str] = {}
         self.source_names = program.names
+        self.limits: dict[Node, tuple[int, int]] = {}
         self.types: dict[tuple[object, ...], TensorType] = {}
         """The type of an operation on operands of certain types, by their identity: large programs have few."""
         for declared in program.inputs:
             typed = make("input", (), (("name", declared.name),), types[declared.name])
-            self.values[make("input", (), (("name", declared.name),))] = typed
+            value = _WeakNode(typed) if declared.name in numbers else typed
+            self.values[make("input", (), (("name", declared.name),))] = value
             self.inputs.append(typed)
 
     def value(self, node: Node) -> Any:
@@ -88,6 +114,8 @@ class _Specialisation:
             return self.made(node.op, tuple(operands), node.attrs, node)
         if row.type_rule == "cast":
             return self.made(node.op, (self.as_node(operands[0]),), node.attrs, node)
+        if any(isinstance(v, _WeakNode) for v in operands):
+            return self.of_weak(node, row, operands)
         if row.index_rule == "elementwise" and not any(isinstance(v, Node) for v in operands):
             return evaluate_literals(node.op, operands)
         args = self.met(node.op, operands)
@@ -95,12 +123,70 @@ class _Specialisation:
             return self.comparison(node, args, operands)
         return self.made(node.op, args, node.attrs, node)
 
+    def of_weak(self, node: Node, row: Operation, operands: Sequence[Value]) -> Value:
+        """An operation with operands that are numbers of the call, among numbers or beside arrays."""
+        among_numbers = not any(isinstance(v, Node) for v in operands)
+        beside = self.meeting(row, operands[1:] if node.op == "where" else operands)
+        # Integers are compared by value, and numbers among themselves have the widest dtype of their kind already.
+        kept = among_numbers or (row.type_rule == "compare" and beside.is_integer)
+        strong = [self.strengthened(v, None if kept else beside) for v in operands]
+        if node.op == "where":
+            strong[0] = self.strengthened(operands[0], None)
+        if beside.is_integer and not kept:
+            for untyped, v in zip(node.args, operands, strict=True):
+                if isinstance(v, _WeakNode) and v.node.dtype is I64:
+                    is_exponent = node.op == "pow" and untyped is node.args[1]
+                    low, high = limits(beside)
+                    self.limit(untyped, max(low, 0) if is_exponent else low, high)
+        args = self.met(node.op, strong)
+        is_comparison = row.type_rule == "compare"
+        made = self.comparison(node, args, strong) if is_comparison else self.made(node.op, args, node.attrs, node)
+        if not among_numbers or made.dtype not in (BOOL, I64, F64):
+            return made
+        if made.dtype is I64:
+            self.limit(node, *limits(I64))
+        return _WeakNode(made)
+
+    def limit(self, untyped: Node, low: int, high: int) -> None:
+        """``untyped``, an integer computed of numbers of the call, has to be from ``low`` to ``high``."""
+        known_low, known_high = self.limits.get(untyped, (low, high))
+        self.limits[untyped] = max(low, known_low), min(high, known_high)
+
+    def strengthened(self, value: Value, d: DType | None) -> Strong:
+        """A number of the call as a typed value, converted to ``d`` if that is given; anything else unchanged."""
+        if not isinstance(value, _WeakNode):
+            return value
+        node = value.node
+        return node if d is None or node.dtype in (d, BOOL) else self.made("cast", (node,), (("dtype", d),), node)
+
+    def meeting(self, row: Operation, operands: Sequence[Value]) -> DType:
+        """The dtype that numbers among ``operands`` take: that of the arrays, or the float in which the operation
+        computes on integers."""
+        common = self.common(operands)
+        if common.is_integer and row.type_rule in ("divide", "float"):
+            return signature(row.name, (common,) * row.arity).operands[0]
+        return common
+
+    @staticmethod
+    def common(values: Sequence[Value]) -> DType:
+        """The dtype that arrays have together, and with numbers beside them (NEP 50); a bool has one, as in NumPy."""
+        likes = [_LIKE[v.node.dtype] if isinstance(v, _WeakNode) else v for v in values]
+        kinds = tuple([BOOL if isinstance(v, bool) else v.dtype for v in likes if isinstance(v, (Node, bool))])
+        found: DType | None = common_dtype(kinds) if kinds else None
+        for v in likes:
+            if not isinstance(v, (Node, bool)):
+                found = meeting_dtype(v, found)
+        assert found is not None
+        return found
+
     def as_node(self, value: Value) -> Node:
         if isinstance(value, Node):
             return value
+        if isinstance(value, _WeakNode):
+            return value.node
         return number_const(value, default_dtype(value), "no array is beside it; write it as a float, as in 2.0**63")
 
-    def met(self, op: str, operands: Sequence[Value]) -> tuple[Node, ...]:
+    def met(self, op: str, operands: Sequence[Strong]) -> tuple[Node, ...]:
         """Numbers converted to the dtype of the arrays beside them (NEP 50); a bool has a dtype, as in NumPy."""
         if len(operands) == 2:  # nearly always: a float beside an array of floats
             a, b = operands
@@ -114,12 +200,7 @@ class _Specialisation:
         if op == "pow" and isinstance(operands[0], Node) and not isinstance(operands[1], Node):
             self.check_exponent(operands[0].dtype, operands[1])
         given = [number_const(v, BOOL) if isinstance(v, bool) else v for v in operands]
-        kinds = tuple([v.dtype for v in given if isinstance(v, Node)])
-        common: DType | None = common_dtype(kinds) if kinds else None
-        for v in given:
-            if not isinstance(v, Node):
-                common = meeting_dtype(v, common)
-        assert common is not None
+        common = self.meeting(OPERATIONS[op], given) if op else self.common(given)
         clamped = common.is_integer and bool(op) and OPERATIONS[op].type_rule == "compare"
         return tuple([v if isinstance(v, Node) else self.beside(v, common, clamped) for v in given])
 
@@ -135,7 +216,7 @@ class _Specialisation:
         if not base.is_float and isinstance(exponent, int) and exponent < 0:
             raise LiteralError(f"{base} to the power {exponent}: integers have no negative powers; use x**{exponent}.0")
 
-    def comparison(self, node: Node, args: tuple[Node, ...], operands: Sequence[Value]) -> Node:
+    def comparison(self, node: Node, args: tuple[Node, ...], operands: Sequence[Strong]) -> Node:
         """A number outside the array's integer range still compares as the number it is."""
         outside = [i for i, v in enumerate(operands) if not isinstance(v, Node) and self.outside(v, args[i].dtype)]
         if not outside:

@@ -10,20 +10,29 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fuseline.errors import UnsupportedError
 from fuseline.floating_point import default_environment
+from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DType
 from fuseline.runtime import arrays as array_layout
 from fuseline.runtime import iterate, nest, recycle, threads
 from fuseline.runtime.fastcall import FastCall
 from fuseline.runtime.locks import Lock
 from fuseline.runtime.loop import Loop
-from fuseline.runtime.operands import Array, DTypes, as_arrays, protocol_operands, speaks_for_itself
+from fuseline.runtime.operands import (
+    Array,
+    DTypes,
+    OperandTypes,
+    WeakDType,
+    as_arrays,
+    protocol_operands,
+    speaks_for_itself,
+)
 from fuseline.runtime.signature import Signature
 from fuseline.runtime.ufunc import OPERAND_LIMIT, make_ufunc
 
@@ -42,6 +51,8 @@ class Specialisation:
 
     loop: Loop
     ufunc: np.ufunc | None
+    limits: Limits = field(default_factory=dict)
+    """What Python integers among the inputs may be; see `WeakDType`."""
 
 
 class _UfuncOnce:
@@ -69,8 +80,9 @@ class ElementwiseKernel:
     Args:
         signature: names; the ufunc is called as the kernel is.
         doc: documentation of the ufunc.
-        specialise: the `Loop` for given input dtypes, with the output dtypes decided and nothing compiled. It raises
-            `TypeRuleError` for dtypes that the program does not admit. Called once for each tuple of dtypes.
+        specialise: the `Loop` for given input dtypes, with the output dtypes decided and nothing compiled, and limits
+            of Python's integers among the inputs. It raises `TypeRuleError` for dtypes that the program does not admit.
+            Called once for each tuple of dtypes.
         signatures: input dtypes of the loops that `ufunc` shall have, in NumPy's order of preference; a function, since
             they are needed only when somebody asks for the ufunc.
         reads: for each output, the positions of the inputs that it depends on: its shape is what these broadcast to.
@@ -92,7 +104,7 @@ class ElementwiseKernel:
         self,
         signature: Signature,
         doc: str,
-        specialise: Callable[[DTypes], Loop],
+        specialise: Callable[[OperandTypes], tuple[Loop, Limits]],
         signatures: Callable[[], Sequence[DTypes]],
         reads: Sequence[frozenset[int]] | None = None,
         check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
@@ -117,13 +129,13 @@ class ElementwiseKernel:
         self._lock = Lock()
         few_rows = FEW_ROWS if self._reads_evenly else 0
         self._fast = FastCall(self._python_call, few_rows, self._single) if array_layout.is_known() else None
-        self._remembered: DTypes | None = None
+        self._remembered: OperandTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
 
     ufunc = _UfuncOnce()
 
-    def specialisation(self, dtypes: DTypes) -> Specialisation:
+    def specialisation(self, dtypes: OperandTypes) -> Specialisation:
         """The specialisation for input dtypes in native byte order."""
         found = self._known.get(dtypes)
         if found is None:
@@ -131,15 +143,16 @@ class ElementwiseKernel:
                 found = self._known.get(dtypes) or self._specialised(dtypes)
         return found
 
-    def _specialised(self, dtypes: DTypes) -> Specialisation:
-        loop = self._specialise(dtypes)
+    def _specialised(self, dtypes: OperandTypes) -> Specialisation:
+        loop, limits = self._specialise(dtypes)
         operand_count = loop.operand_count
         has_ufunc = self._input_count > 0 and operand_count <= OPERAND_LIMIT
-        made = Specialisation(loop, make_ufunc(self.signature.name, self.__doc__ or "", [loop]) if has_ufunc else None)
+        ufunc = make_ufunc(self.signature.name, self.__doc__ or "", [loop]) if has_ufunc else None
+        made = Specialisation(loop, ufunc, limits)
         self._known[dtypes] = made
         return made
 
-    def _remember(self, dtypes: DTypes, made: Specialisation) -> None:
+    def _remember(self, dtypes: OperandTypes, made: Specialisation) -> None:
         """Let the next calls with these dtypes go straight to the ufunc, if they are small, or to a loop nest that has
         been prepared. Where shapes are declared, only what is prepared has been checked."""
         if self._fast is not None and made.ufunc is not None and not self._has_constant_output:
@@ -178,9 +191,13 @@ class ElementwiseKernel:
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.signature.inputs, arrays, strict=True)})
         made = self.specialisation(dtypes)
-        if self._remembered is not dtypes and self._remembered != dtypes:
+        if made.limits:
+            check_limits(made.limits, dict(zip(self.signature.inputs, values, strict=True)))
+        # What a number is converted to by each operation is not known to what repeats calls.
+        is_repeatable = not any(isinstance(d, WeakDType) for d in dtypes)
+        if is_repeatable and self._remembered is not dtypes and self._remembered != dtypes:
             self._remember(dtypes, made)
-        results = self._run(made, arrays, outputs, values)
+        results = self._run(made, arrays, outputs, values if is_repeatable else None)
         return self.signature.result(results)
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
@@ -200,11 +217,13 @@ class ElementwiseKernel:
         for dtypes of ml_dtypes, beside which NumPy widens Python's floats."""
         typed = protocol_operands(values, self.signature.inputs, self._declared)
         operands, dtypes = typed or (values, ())
-        if len(set(dtypes)) > 1 or any(d.num >= array_layout.FIRST_USER_TYPE for d in dtypes):
-            ufunc = self.specialisation(dtypes).ufunc
-            assert ufunc is not None
+        users = [d for d in dtypes if not isinstance(d, WeakDType) and d.num >= array_layout.FIRST_USER_TYPE]
+        if len(set(dtypes)) > 1 or users:
+            made = self.specialisation(dtypes)
+            assert made.ufunc is not None
+            check_limits(made.limits, dict(zip(self.signature.inputs, values, strict=True)))
             try:
-                return ufunc(*operands, **options)
+                return made.ufunc(*operands, **options)
             except TypeError as error:
                 if not str(error).startswith("ufunc '"):
                     raise
@@ -212,8 +231,9 @@ class ElementwiseKernel:
         return self.ufunc(*values, **options)
 
     def _run(
-        self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any]
+        self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any] | None
     ) -> list[Any]:
+        """The results; calls like this one are prepared where the ``values`` that were given are."""
         if not self._reads_evenly and (self._has_constant_output or len({a.shape for a in arrays}) > 1):
             return self._run_apart(made.loop, arrays, outputs)
         names = (*self.signature.inputs, *self.signature.outputs)
@@ -221,11 +241,12 @@ class ElementwiseKernel:
         fresh = all(o is None for o in outputs)
         if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays, small_items(made.loop)):
             small = made.ufunc(*arrays)
-            if self._fast is not None:
+            if self._fast is not None and values is not None:
                 self._prepare(made.loop, arrays, values, None)
             return [small] if self._single else list(small)
         results = iterate.run(made.loop, arrays, outputs, names)
-        self._prepare(made.loop, arrays, values, results if fresh else None)
+        if values is not None:
+            self._prepare(made.loop, arrays, values, results if fresh else None)
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
 
     def _run_apart(self, loop: Loop, arrays: list[Array], outputs: list[Array | None]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,16 @@ from fuseline.runtime.arrays import FIRST_USER_TYPE
 
 Array = NDArray[Any]
 DTypes = tuple[np.dtype[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeakDType:
+    """What a Python number is passed as where arrays of several dtypes are beside it: each operation converts it."""
+
+    dtype: np.dtype[Any]
+
+
+OperandTypes = tuple[np.dtype[Any] | WeakDType, ...]
 
 _WEAK_TYPES = (bool, int, float)
 """Python numbers take the dtype of the arrays they meet (NEP 50)."""
@@ -60,20 +71,38 @@ def _declared_dtype(value: Any, declared: DType, name: str) -> np.dtype[Any]:
     return declared.numpy
 
 
-def _with_numbers(values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]) -> list[Any]:
-    """Python numbers as arrays in the dtypes that declarations, or else the arrays beside them, call for (NEP 50)."""
+def _with_numbers(
+    values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]
+) -> tuple[list[Any], OperandTypes]:
+    """Python numbers as arrays, and what each operand is passed as.
+
+    A number takes the declared dtype, or that of the arrays beside it, or, where these differ, one in each operation
+    (NEP 50).
+    """
     weak = [type(v) in _WEAK_TYPES for v in values]
     if not any(weak):
-        return list(values)
+        return list(values), tuple([v.dtype.newbyteorder("=") for v in values])
     stated = [
-        (_declared_dtype(v, d, name) if d is not None else None) if is_weak else v.dtype
+        (_declared_dtype(v, d, name) if d is not None else None) if is_weak else v.dtype.newbyteorder("=")
         for v, d, name, is_weak in zip(values, declared, names, weak, strict=True)
     ]
     dtypes = [dtype for dtype in stated if dtype is not None]
-    return [
-        _number_array(v, dtype or _dtype_beside(dtypes, v), name) if is_weak else v
-        for v, dtype, name, is_weak in zip(values, stated, names, weak, strict=True)
-    ]
+    several = len(set(dtypes)) > 1
+    arrays: list[Any] = []
+    types: list[np.dtype[Any] | WeakDType] = []
+    for v, dtype, name, is_weak in zip(values, stated, names, weak, strict=True):
+        wide = _WIDE.get(type(v)) if is_weak and dtype is None and several else None
+        if wide is not None and (type(v) is not int or -(2**63) <= v < 2**63):
+            arrays.append(np.asarray(v, wide))
+            types.append(WeakDType(wide))
+            continue
+        arrays.append(_number_array(v, dtype or _dtype_beside(dtypes, v), name) if is_weak else v)
+        types.append(arrays[-1].dtype.newbyteorder("="))
+    return arrays, tuple(types)
+
+
+_WIDE = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+"""What Python's numbers are passed as before they meet an array."""
 
 
 def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] | None:
@@ -86,22 +115,21 @@ def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] 
 
 def as_arrays(
     values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]
-) -> tuple[list[Array], DTypes]:
-    """Arrays in native byte order, and their dtypes; Python numbers take the declared dtype or that of the arrays."""
+) -> tuple[list[Array], OperandTypes]:
+    """Arrays in native byte order, and what they are passed as; see `_with_numbers` for Python numbers."""
     strong = [v if type(v) in _WEAK_TYPES else np.asarray(v) for v in values]
     for value, name in zip(strong, names, strict=True):
         if isinstance(value, np.ndarray):
             _check_number(value.dtype, name)
-    arrays: list[Array] = [
-        a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("=")) for a in _with_numbers(strong, names, declared)
-    ]
-    return arrays, tuple([a.dtype for a in arrays])
+    made, types = _with_numbers(strong, names, declared)
+    arrays: list[Array] = [a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("=")) for a in made]
+    return arrays, types
 
 
 def protocol_operands(
     values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]
-) -> tuple[list[Any], DTypes] | None:
-    """Operands for NumPy's ufunc protocol, numbers made NumPy's scalars, and their dtypes in native byte order.
+) -> tuple[list[Any], OperandTypes] | None:
+    """Operands for NumPy's ufunc protocol, numbers made NumPy's scalars, and what they are passed as.
 
     None where one of them does not say that it has a dtype of numbers.
     """
@@ -110,6 +138,6 @@ def protocol_operands(
         dtype = getattr(value, "dtype", None)
         if type(value) not in _WEAK_TYPES and not (isinstance(dtype, np.dtype) and _is_number(dtype)):
             return None
-    typed = _with_numbers(given, names, declared)
+    typed, types = _with_numbers(given, names, declared)
     operands = [t[()] if type(v) in _WEAK_TYPES else v for v, t in zip(given, typed, strict=True)]
-    return operands, tuple([t.dtype.newbyteorder("=") for t in typed])
+    return operands, types

@@ -96,9 +96,9 @@ class Writer:
         """``value``, a whole vector of ``element``, in pieces of ``lanes``; taken apart once in each basic block."""
         place = (self.block, value, lanes)
         if place not in self.split:
-            kind = f"<{self.lanes} x {element}>"
+            whole, mask = f"<{self.lanes} x {element}>", f"<{lanes} x i32>"
             self.split[place] = [
-                self.assign(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{_consecutive(start, lanes)}>")
+                self.assign(f"shufflevector {whole} {value}, {whole} poison, {mask} <{_consecutive(start, lanes)}>")
                 for start in range(0, self.lanes, lanes)
             ]
         return self.split[place]
