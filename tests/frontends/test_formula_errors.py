@@ -74,6 +74,7 @@ MISTAKES: list[tuple[str, int, int, str, str]] = [
     ("x; y = 1", 1, 4, "only the last statement may be an expression", "give the one before a name"),
     ("x + 1\nexp(y) * 2\n", 2, 1, "only the last statement may be an expression", ""),
     ("x: f33", 1, 4, "f33 is not a dtype", "f32"),
+    ("x: i4[8]", 1, 4, "i4 is a packed type", ""),
     ("x: f32; x: f32; x", 1, 9, "x is declared twice", ""),
     ("y = 1; y: f32", 1, 8, "y is a value by now", ""),
     ("x: f32[1.5]; x", 1, 8, "a dimension is a name or a whole number", ""),

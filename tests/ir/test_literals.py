@@ -68,12 +68,16 @@ def test_numbers_have_pythons_values(formula: str) -> None:
         ("where(nan, 3.5, 4)", 3.5), ("where(0.0, 3, 4)", 4), ("clip(5, 0, 3)", 3), ("floor(2.5) + ceil(2.5)", 5.0),
         ("round(2.5)", 2.0), ("isnan(nan)", True), ("sign(-2.0)", -1.0), ("pi", math.pi), ("e", math.e),
         ("fma(2.0, 3.0, 4.0)", 10.0), ("logical_not(0)", True), ("copysign(3, -0.0)", -3.0), ("abs(0.0)**2", 0.0),
-        ("floor(7)", 7), ("minimum(3, 5)", 3), ("square(-3)", 9),
+        ("floor(7)", 7), ("minimum(3, 5)", 3), ("square(-3)", 9), ("reciprocal(2)", 0), ("reciprocal(-1)", -1),
+        ("reciprocal(2.0)", 0.5), ("trunc(True)", True), ("where(True, 1, 2.0)", 1.0), ("where(False, True, 2)", 2),
+        ("where(True, True, 2)", 1),
     ],
 )  # fmt: skip
 def test_functions_of_numbers(formula: str, expected: float) -> None:
     result = value_of(formula)
     assert same_bits(np.float64(result), np.float64(expected))
+    if formula.startswith(("reciprocal", "trunc", "where")):  # they have the dtype of their operands
+        assert result.dtype == np.asarray(expected).dtype
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,7 @@ def test_functions_of_numbers(formula: str, expected: float) -> None:
         ("9**9**9", LiteralError, "bits"), ("2**63", LiteralError, "does not fit i64"),
         ("1.5 << 2", TypeRuleError, "integers"), ("~1.5", TypeRuleError, "integers"), ("-True", TypeRuleError, "bool"),
         ("True - True", TypeRuleError, "bool"),
+        ("reciprocal(0)", LiteralError, "division by zero"),
     ],
 )  # fmt: skip
 def test_numbers_without_a_value_are_refused(formula: str, error: type[Exception], says: str) -> None:

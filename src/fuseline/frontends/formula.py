@@ -182,6 +182,8 @@ class _Actions:
         text = name[0]
         if text in self.bindings:
             self.fail(f"{text} is a value by now; declare it before it is bound", name)
+        if kind[0] in DTYPES and kind[0] not in _CASTS:
+            self.fail(f"{kind[0]} is a packed type: it is planned and costed (--dtype {kind[0]}), not declared", kind)
         if kind[0] not in _CASTS:
             near = nearest(kind[0], _CASTS)
             self.fail(f"{kind[0]} is not a dtype", kind, f"did you mean {' or '.join(near)}?" if near else "")

@@ -110,6 +110,11 @@ class Recording:
 
     def capture(self, array: np.ndarray[Any, Any], name: str | None = None) -> Node:
         """The input whose value is ``array``: one for each array object, called as the function calls it."""
+        if isinstance(array, np.matrix):
+            raise TraceError(
+                f"{self.name}: a matrix multiplies by rows and columns, which is not part of a program; "
+                "give np.asarray(matrix) where elements are meant"
+            )
         node = self.captured.get(id(array))
         if node is None:
             name = self.free_name(name or self.surroundings.get(id(array), "captured"))
@@ -346,7 +351,9 @@ class Traced:
         return self
 
     def __pow__(self, exponent: object, modulus: object = None) -> Any:
-        return self._power(exponent) if modulus is None else NotImplemented
+        if modulus is not None:
+            raise TraceError(f"{self.recording.name}: pow() with a modulus cannot be recorded; write (x**y) % modulus")
+        return self._power(exponent)
 
     def __rpow__(self, base: object, modulus: object = None) -> Any:
         return self._reflected_power(base) if modulus is None else NotImplemented
@@ -371,8 +378,18 @@ class Traced:
 
         return call_array_function(self.recording, function, args, kwargs)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Traced:
-        """Converted to another dtype, rounding once. A text is read as NumPy reads it: ``"i8"`` is int64."""
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Traced:
+        """Converted to another dtype, rounding once. A text is read as NumPy reads it: ``"i8"`` is int64.
+
+        ``order``, ``subok`` and ``copy`` say nothing of values; another ``casting`` than "unsafe" is refused.
+        """
+        if casting != "unsafe":
+            raise TraceError(
+                f"{self.recording.name}: astype(casting={casting!r}) cannot be recorded, because dtypes are known only "
+                "when the program is called; check them before the call"
+            )
         return self.recording.apply("cast", self, attrs=(("dtype", _numpy_target(dtype)),))
 
     def copy(self) -> Traced:
@@ -386,6 +403,14 @@ class Traced:
         return self.recording.traced(np.round(self, digits or 0))
 
     # ── what cannot be recorded ──
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            raise TraceError(
+                f"{self.recording.name}: a traced value cannot be written as {specification!r}: {_NO_VALUE}; "
+                "print after the call"
+            )
+        return str(self)
 
     __bool__ = _refusal(f"a traced value decides nothing: {_NO_VALUE}", "choose elementwise with np.where(c, a, b)")
     __iter__ = _refusal("a traced value cannot be unpacked or looped over", "pass the parts as inputs of their own")

@@ -129,6 +129,9 @@ def _where(recording: Recording, condition: object, *branches: object) -> Traced
 def _clip(recording: Recording, a: object, *bounds: object, **options: object) -> Any:
     """A missing bound leaves that side alone."""
     named = dict(zip(("a_min", "a_max", "out"), bounds, strict=False)) | options
+    by_position, by_name = ("a_min", "a_max"), ("min", "max")
+    if _is_given(named, by_position) and _is_given(named, by_name):
+        raise TraceError(f"{recording.name}: np.clip takes a_min and a_max or min and max, not some of both")
     low = _bound(named.pop("a_min", None), named.pop("min", None))
     high = _bound(named.pop("a_max", None), named.pop("max", None))
     _refuse_options(recording, "np.clip", named)
@@ -140,6 +143,10 @@ def _clip(recording: Recording, a: object, *bounds: object, **options: object) -
         case False, True:
             return recording.apply("maximum", a, low)
     return recording.apply("clip", a, low, high)
+
+
+def _is_given(named: Mapping[str, object], bounds: tuple[str, str]) -> bool:
+    return any(named.get(b, np._NoValue) is not np._NoValue for b in bounds)
 
 
 def _bound(positional: object, named: object) -> object:

@@ -27,6 +27,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
     "minimum": min, "maximum": max, "floor": int, "ceil": int, "trunc": int, "round": int, "square": lambda a: a * a,
     "fmin": min, "fmax": max, "relu": lambda a: max(a, 0), "sign": lambda a: (a > 0) - (a < 0),
+    "reciprocal": lambda a: int(1 / a),
     "clip": lambda a, low, high: min(max(a, low), high), "fmod": lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
 }  # fmt: skip
 
@@ -34,7 +35,9 @@ _EXACT: dict[str, Callable[..., Any]] = {
 def evaluate_literals(op: str, values: Sequence[Number]) -> Number:
     """``op`` on Python numbers; `LiteralError` where there is no value, `TypeRuleError` where there is no such loop."""
     if op == "where":
-        return values[1] if values[0] else values[2]
+        chosen = values[1] if values[0] else values[2]
+        widest = max(map(type, values[1:]), key=(bool, int, float).index)
+        return _as_double(chosen) if widest is float else int(chosen) if widest is int else chosen
     exact = _EXACT.get(op)
     if exact is not None and all(isinstance(v, int) for v in values):
         return _exactly(op, exact, values)
@@ -42,7 +45,8 @@ def evaluate_literals(op: str, values: Sequence[Number]) -> Number:
     if row.meaning is None or row.index_rule != "elementwise":
         raise TypeRuleError(f"{op} of a number: it takes an array")
     if row.type_rule in ("bitwise", "shift"):
-        raise TypeRuleError(f"{op} ({row.infix}) takes integers, not {' and '.join(map(str, values))}")
+        shown = f"{op} ({row.infix})" if row.infix else op
+        raise TypeRuleError(f"{shown} takes integers, not {' and '.join(map(str, values))}")
     doubles = [_as_double(v) for v in values]
     if row.exactness == "measured" and not (op == "pow" and doubles[1] == 2):
         rounded = decimals.evaluate(op, doubles)
@@ -61,6 +65,8 @@ def _exactly(op: str, exact: Callable[..., Any], values: Sequence[Any]) -> Numbe
         return not values[0]
     if op in ("floordiv", "mod", "fmod") and values[1] == 0:
         raise LiteralError(f"integer division by zero: {values[0]} {OPERATIONS[op].infix} 0")
+    if op == "reciprocal" and values[0] == 0:
+        raise LiteralError("integer division by zero: the reciprocal of 0")
     if op == "pow" and values[1] < 0:
         return evaluate_literals("pow", [float(values[0]), float(values[1])])
     if op in ("shl", "shr") and values[1] < 0:
@@ -68,7 +74,10 @@ def _exactly(op: str, exact: Callable[..., Any], values: Sequence[Any]) -> Numbe
     result = exact(*values) if _least_bits(op, values) <= MAX_INTEGER_BITS else None
     if result is None or result.bit_length() > MAX_INTEGER_BITS:
         raise LiteralError(f"an integer of more than {MAX_INTEGER_BITS} bits; write it as a float")
-    return bool(result) if boolean and op in ("add", "mul") else result
+    return bool(result) if boolean and op in _KEEP_BOOL else result
+
+
+_KEEP_BOOL = frozenset({"add", "mul", "floor", "ceil", "trunc", "minimum", "maximum", "fmin", "fmax"})
 
 
 def _least_bits(op: str, values: Sequence[int]) -> int:

@@ -48,7 +48,7 @@ class Signature:
             given_twice = [n for n in unknown if n in self.inputs]
             what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
             if not unknown:
-                what = f"{len(args)} operands are given"
+                what = f"{len(args)} operand{'s are' if len(args) != 1 else ' is'} given"
             raise TypeRuleError(f"{self.name}: {what}; its inputs are {', '.join(self.inputs) or 'none'}{self._fixed}")
         missing = [n for n in self.inputs[len(args) :] if n not in named]
         if missing:
