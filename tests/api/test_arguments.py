@@ -18,7 +18,7 @@ TEXT = "y = x + 1; zed = y*2"
     [(4, 4), ((2, 3), 6), ([2, 3], 6), (np.int64(4), 4), ((np.int32(2), 3), 6), ("2x3", 6), ((), 1)],
 )
 def test_shapes_are_taken_as_numpy_takes_them(shape: Any, elements: int) -> None:
-    assert fl.explain(TEXT, shape=shape).traffic.result_elements == elements
+    assert fl.explain(TEXT, shape=shape).traffic.largest_elements == elements
 
 
 @pytest.mark.parametrize("shape", [4.5, (4.5,), (True,), -1, (2, -3), object(), {"a": 1}, "4x", ((2, 3), 4)])
@@ -58,6 +58,6 @@ def test_outputs_are_names_that_the_program_binds() -> None:
 
 def test_named_sizes_may_turn_out_equal() -> None:
     e = fl.explain("x: f32[T]; y: f32[D]; x + y", sizes={"T": 3, "D": 3})
-    assert e.traffic.result_elements == 3
+    assert e.traffic.largest_elements == 3
     with pytest.raises(ShapeError, match=r"shape \(3\) and y of shape \(4\)"):
         fl.explain("x: f32[T]; y: f32[D]; x + y", sizes={"T": 3, "D": 4})

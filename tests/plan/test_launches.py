@@ -64,6 +64,32 @@ def test_a_reduction_that_drops_its_axis_is_not_read_inside_its_launch():
     assert not any(n.args and any(a.op == "sum" for a in n.args) for n in first.nodes)
 
 
+@pytest.mark.parametrize("order", [("a", "s", "b"), ("a", "b", "s"), ("s", "a", "b")])
+def test_what_runs_together_does_not_depend_on_the_order_of_independent_statements(order):
+    statements = {"a": "a = x + 1", "s": "s = y*2", "b": "b = a*3"}
+    text = "; ".join(["x: f32[64, 64]; y: f32[7]", *[statements[name] for name in order]])
+    plan = check_plan(fused(optimize(graph(text, outputs=["s", "b"]))))
+    assert sorted(len(launch.nodes) for launch in plan.launches) == [1, 2]
+
+
+def test_plans_of_random_programs_keep_operands_before_their_readers():
+    generator = np.random.default_rng(3)
+    for _ in range(60):
+        lines, names = ["x: f32[T, D]; y: f32[D]; z: f32[T]"], ["x", "y", "z"]
+        for i in range(int(generator.integers(2, 25))):
+            a, b = generator.choice(names, 2)
+            made = [f"v{i} = {a}*2", f"v{i} = {a} + 1", f"v{i} = sum({b}, -1)", f"v{i} = exp({a})", f"v{i} = {a}*{a}"]
+            lines.append(str(generator.choice(made)))
+            names.append(f"v{i}")
+        check_plan(fused(graph("\n".join(lines), outputs=names[3:])))
+
+
+@pytest.mark.parametrize("reduction", ["sum(x, keepdims=True)", "sum(x)"])
+def test_what_reads_a_reduction_over_all_axes_waits_for_a_launch_of_it(reduction):
+    plan = check_plan(fused(optimize(graph(f"x: f32[T, D]; y = x / {reduction}"))))
+    assert [len(launch.nodes) for launch in plan.launches] == [1, 1]
+
+
 def test_an_output_that_is_an_input_is_copied():
     plan = check_plan(fused(graph("y = x")))
     assert [len(launch.nodes) for launch in plan.launches] == [0]

@@ -38,6 +38,24 @@ def of(e: Explanation) -> set[str]:
     return keys([*dataflow_remarks(e), *traffic_remarks(e), *memory_remarks(e)])
 
 
+def operations_of(text: str, outputs: list[str] | None = None) -> int:
+    return explain(graph(text, outputs=outputs), shape=(64, 128), dtype="f32").traffic.primitive_operations
+
+
+def test_functions_are_counted_as_often_as_they_run_whatever_the_outputs_are() -> None:
+    exponential, elements = operations_of("y = exp(x)"), 64 * 128
+    assert exponential % elements == 0
+    assert operations_of("y = sum(exp(x))") == exponential + elements
+    both = "y = exp(x)\ns = sum(y)"
+    assert operations_of(both, ["s", "y"]) == operations_of(both, ["y", "s"]) == exponential + elements
+    assert operations_of("x: f32[1,128]; z: f32[64,128]; y = z*exp(x)") == exponential // 64 + elements
+
+
+def test_a_sum_over_rows_says_nothing_of_one_row() -> None:
+    assert "decode_is_launches" in of(explain("tanh(x)*x", shape=(4096, 14336), dtype="bf16"))
+    assert "decode_is_launches" not in of(explain("sum(tanh(x), 0)", shape=(4096, 14336), dtype="bf16"))
+
+
 def row(implementation: str, ms: float, threads: int = 1, share: float | None = None, **more: object) -> Measured:
     arrays = 4 if implementation in ("c-libm", "c-own", "jit") else 28
     seconds = ms / 1e3

@@ -18,9 +18,11 @@ from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import apply
+from fuseline.ir.node import Node
 from fuseline.ir.size import Shape
 from fuseline.machine.database import device as find_device
 from fuseline.machine.device import Device
+from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
 from fuseline.plan.buffers import BufferPlan, assign_buffers
 from fuseline.plan.joint import JointPlan, plan_graph
@@ -129,16 +131,19 @@ def traffic(g: Graph, device: Device, sizes: Sizes) -> Traffic:
     main = compute_dtype(dtypes)
     figures = rates(device, main)
     apart, together = make_ledger(single_launches(g), sizes), make_ledger(fused(g).launches, sizes)
-    first = g.output_nodes[0]
+    largest = max((*g.output_nodes, *g.inputs, *g.nodes), key=sizes.elements)
+    primitive_count, operation_count = primitives(g, sizes)
     intensity = together.flops / together.bytes if together.bytes else 0.0
     fused_side = _plan_traffic(together, figures)
     return Traffic(
         unfused=_plan_traffic(apart, figures),
         fused=fused_side,
-        result_elements=sizes.elements(first),
-        result_bytes=sizes.bytes_of(first),
+        largest_elements=sizes.elements(largest),
+        largest_bytes=sizes.bytes_of(largest),
+        largest_dtype=largest.dtype.name,
         flops=together.flops,
-        primitive_instructions=primitive_instructions(g),
+        primitive_instructions=primitive_count,
+        primitive_operations=operation_count,
         arithmetic_intensity_flop_per_byte=intensity,
         ridge_point_flop_per_byte=figures.ridge(figures.matrix_flops_per_s),
         ridge_point_vector_flop_per_byte=figures.ridge(figures.vector_flops_per_s),
@@ -175,8 +180,8 @@ EXPANDED_WHOLE = 1_000
 """Instructions up to which the fused kernel is expanded as a whole to be counted."""
 
 
-def primitive_instructions(g: Graph) -> int:
-    """Instructions of the fused kernel after functions are expanded to primitives.
+def primitives(g: Graph, sizes: Sizes) -> tuple[int, int]:
+    """Instructions of the fused kernel after functions are expanded to primitives, and how often they run together.
 
     A large graph is counted by the kinds of its instructions: each kind is expanded once, and what different ones would
     share is counted for each.
@@ -184,16 +189,24 @@ def primitive_instructions(g: Graph) -> int:
     from fuseline.mathlib.expand import expand
 
     if len(g.nodes) <= EXPANDED_WHOLE:
-        return len(expand(g).nodes)
+        expanded = expand(g)
+        return len(expanded.nodes), sum(_runs(n, sizes) for n in expanded.nodes)
     counts: dict[tuple[object, ...], int] = {}
-    total = 0
+    instructions = operations = 0
     for node in g.nodes:
         kind = (node.op, node.attrs, tuple(a.dtype for a in node.args))
         if kind not in counts:
             operands = [input_node(f"x{i}", a.dtype.computed, a.tensor.shape) for i, a in enumerate(node.args)]
             counts[kind] = len(expand(Graph(operands, [("out", apply(node.op, *operands, **dict(node.attrs)))])).nodes)
-        total += counts[kind]
-    return total + sum(n.dtype.is_storage_float for n in {*g.inputs, *g.output_nodes})
+        instructions += counts[kind]
+        operations += counts[kind] * _runs(node, sizes)
+    converted = [n for n in {*g.inputs, *g.output_nodes} if n.dtype.is_storage_float]
+    return instructions + len(converted), operations + sum(map(sizes.elements, converted))
+
+
+def _runs(node: Node, sizes: Sizes) -> int:
+    """How many elements an instruction computes: those of the operand where it reduces."""
+    return int(sizes.elements(node.args[0] if OPERATIONS[node.op].index_rule == "reduction" else node))
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -113,11 +113,15 @@ class Traffic:
 
     unfused: PlanTraffic
     fused: PlanTraffic
-    result_elements: int
-    result_bytes: int
+    largest_elements: int
+    """Of the largest value of the program: what its loops run over."""
+    largest_bytes: int
+    largest_dtype: str
     flops: int
     primitive_instructions: int
-    """Instructions of the fused kernel after expansion to primitives: the real work an element."""
+    """Instructions of the fused kernel after expansion to primitives."""
+    primitive_operations: int
+    """These instructions, each as often as its result has elements (a reduction: as its operand has)."""
     arithmetic_intensity_flop_per_byte: float
     ridge_point_flop_per_byte: float | None
     ridge_point_vector_flop_per_byte: float | None
@@ -134,8 +138,8 @@ class Traffic:
 
     @property
     def flops_per_element(self) -> float:
-        """FLOP an element of the result."""
-        return self.flops / self.result_elements if self.result_elements else 0.0
+        """FLOP an element of the largest value."""
+        return self.flops / self.largest_elements if self.largest_elements else 0.0
 
 
 class Placed(NamedTuple):

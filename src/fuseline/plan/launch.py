@@ -59,17 +59,26 @@ def single_launches(graph: Graph) -> Iterator[Launch]:
 
 
 def fused(graph: Graph) -> Plan:
-    """Neighbouring instructions run together as long as they share loops.
+    """Instructions run together as long as they share loops, wherever statements between them stand.
 
-    Groups are contiguous in program order and therefore never wait for each other in a circle.
+    An instruction joins the last group, or that of its latest operand, or the last one with its shape, whichever fits
+    first and does not precede an operand: groups never wait for each other in a circle.
     """
     groups: list[_Group] = []
+    group_of: dict[Node, int] = {}
+    last_of_shape: dict[Shape | None, int] = {}
     for node in graph.nodes:
-        space = groups[-1].space_with(node) if groups else None
-        if space is not None:
-            groups[-1].add(node, space)
+        latest = max([group_of[a] for a in node.args if a in group_of], default=0)
+        shape = node.tensor.shape
+        for candidate in dict.fromkeys((len(groups) - 1, latest, last_of_shape.get(shape, -1))):
+            space = groups[candidate].space_with(node) if latest <= candidate < len(groups) else None
+            if space is not None:
+                groups[candidate].add(node, space)
+                break
         else:
+            candidate = len(groups)
             groups.append(_Group(node))
+        group_of[node] = last_of_shape[shape] = candidate
     return make_plan(graph, [g.nodes for g in groups])
 
 
@@ -87,7 +96,7 @@ class _Group:
     def __init__(self, node: Node) -> None:
         self.nodes = [node]
         self.space = _Space(iteration_space([node]), reduced_axes(node))
-        self.dropped = {node} if _drops_axes(node) else set()
+        self.complete_later = {node} if _is_complete_later(node) else set()
         self.reduces = _reduces(node)
 
     def space_with(self, node: Node) -> _Space | None:
@@ -99,8 +108,7 @@ class _Group:
             return self._unknown_space_with(node, shape)
         if axes and self.space.axes not in ((), axes):
             return None
-        # A reduction that drops its axes no longer lines up with the loops: nothing inside may read it.
-        if any(a in self.dropped for a in node.args):
+        if any(a in self.complete_later for a in node.args):
             return None
         try:
             merged = broadcast([self.space.shape, shape])
@@ -122,16 +130,24 @@ class _Group:
         self.nodes.append(node)
         self.space = space
         self.reduces = self.reduces or _reduces(node)
-        if _drops_axes(node):
-            self.dropped.add(node)
+        if _is_complete_later(node):
+            self.complete_later.add(node)
 
 
 def _reduces(node: Node) -> bool:
     return OPERATIONS[node.op].index_rule == "reduction"
 
 
-def _drops_axes(node: Node) -> bool:
-    return _reduces(node) and not node.attr("keepdims", False)
+def _is_complete_later(node: Node) -> bool:
+    """Whether nothing that runs together with ``node`` may read it.
+
+    A reduction that drops its axes no longer lines up with the loops; one over all axes leaves no loop whose turns are
+    independent, so whatever shares the work has to wait for all of it.
+    """
+    if not _reduces(node):
+        return False
+    shape = node.args[0].tensor.shape
+    return not node.attr("keepdims", False) or shape is None or len(reduced_axes(node)) == len(shape)
 
 
 def make_plan(graph: Graph, groups: Sequence[Sequence[Node]]) -> Plan:

@@ -270,17 +270,16 @@ def _traffic_bars(t: Traffic, language: str) -> Bars:
 
 def _traffic_facts(e: Explanation, language: str) -> Facts:
     t = e.traffic
-    dtype = e.graph.output_nodes[0].dtype.name
     expands = t.primitive_instructions > len(e.graph.nodes)
     flops_note = text(
         "explain.fact.flops_note" if expands else "explain.fact.flops_note_plain",
         language,
         **({"primitives": number(t.primitive_instructions)} if expands else {}),
     )
-    tensor_note = text("explain.fact.tensor_note", language, elements=number(t.result_elements), dtype=dtype)
+    tensor_note = text("explain.fact.tensor_note", language, elements=number(t.largest_elements), dtype=t.largest_dtype)
     intensity = f"{format_number(t.arithmetic_intensity_flop_per_byte)} FLOP/B"
     facts = [
-        Fact(_label("fact.tensor", language), format_bytes(t.result_bytes), tensor_note),
+        Fact(_label("fact.tensor", language), format_bytes(t.largest_bytes), tensor_note),
         Fact(_label("fact.flops", language), _per_element(t), flops_note),
         _fact("fact.intensity", intensity, language),
         _ridge("matrix", t.ridge_point_flop_per_byte, t.matrix_peak, t.bandwidth, language),
@@ -297,9 +296,9 @@ def _traffic_facts(e: Explanation, language: str) -> Facts:
 
 
 def _per_element(t: Traffic) -> str:
-    if not t.result_elements:
+    if not t.largest_elements:
         return "–"
-    whole = t.flops % t.result_elements == 0
+    whole = t.flops % t.largest_elements == 0
     return number(int(t.flops_per_element)) if whole else format_number(t.flops_per_element)
 
 

@@ -80,7 +80,7 @@ def dataflow_remarks(e: Explanation) -> list[Remark]:
     count = len(flow.instructions)
     if count == 0:
         return [_remark("computes_nothing")]
-    facts = {"elements": number(e.traffic.result_elements), "count": number(count), "depth": number(flow.depth)}
+    facts = {"elements": number(e.traffic.largest_elements), "count": number(count), "depth": number(flow.depth)}
     facts |= {"widest": number(flow.widest_level), "average": format_number(count / flow.depth, 3)}
     found = [] if count == 1 else [_remark(_form(count, flow.depth), **facts)]
     reductions = dict.fromkeys(n.op for n in e.graph.nodes if OPERATIONS[n.op].index_rule == "reduction")
@@ -213,7 +213,7 @@ def _decode(e: Explanation) -> list[Remark]:
     if t.bound == "latency" or e.shape is None or len(e.shape) < 2 or not isinstance(e.shape[0], int):
         return []
     rows = e.shape[0]
-    declared = any(n.tensor.shape != e.shape for n in e.graph.inputs)
+    declared = any(n.tensor.shape != e.shape for n in (*e.graph.inputs, *e.graph.output_nodes))
     if rows < 2 or declared or t.unfused.kernels <= t.fused.kernels:
         return []
     row_bytes = t.fused.bytes / rows
@@ -233,7 +233,7 @@ def _functions(e: Explanation) -> list[Remark]:
     facts = {"count": number(len(e.graph.nodes)), "primitives": number(t.primitive_instructions)}
     if t.vector_peak is None or t.bound == "latency":
         return [_remark("functions_expand", **facts)]
-    time = 2 * t.primitive_instructions * t.result_elements / t.vector_peak.value
+    time = 2 * t.primitive_operations / t.vector_peak.value
     facts |= {"time": format_time(time), "memory": format_time(t.fused.bandwidth_time_s)}
     hidden = time <= t.fused.bandwidth_time_s
     return [_remark("functions_hide_behind_memory" if hidden else "functions_outweigh_memory", **facts)]
