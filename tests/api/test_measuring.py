@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import fuseline as fl
 from fuseline.api import measuring
 from fuseline.errors import LimitError
+from fuseline.runtime import threads
 from fuseline.runtime.compiler import find_c_compiler
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
@@ -125,7 +127,7 @@ def test_a_defect_of_ours_is_no_note_of_a_row(monkeypatch: pytest.MonkeyPatch) -
     def broken(*_: object) -> None:
         raise TypeError("a defect")
 
-    monkeypatch.setattr(measuring.NumpyProgram, "run", broken)
+    monkeypatch.setattr(measuring, "errors_against_float64", broken)
     with pytest.raises(TypeError, match="a defect"):
         measuring.measure("x + b", n=100)
 
@@ -134,3 +136,58 @@ def test_no_thread_outlives_a_measurement() -> None:
     before = threading.active_count()
     measuring.measure("x + b", n=1000, thread_counts=[2], quick=True)
     assert threading.active_count() == before
+
+
+def test_rows_are_the_calls_that_a_user_makes_and_nothing_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python runs around the calls is in every row's time: of arrays of a thousand elements it would be most."""
+    frames: list[list[str]] = []
+
+    def interleaved(candidates, **options):
+        for call in candidates.values():
+            call()
+            entered: list[str] = []
+            before = sys.getprofile()
+            sys.setprofile(_recorder(entered))
+            try:
+                call()
+            finally:
+                sys.setprofile(before)
+            frames.append(entered)
+        return real(candidates, **options)
+
+    real = measuring.interleaved
+    monkeypatch.setattr(measuring, "interleaved", interleaved)
+    rows = fl.measure(COURSE, n=1000, quick=True, thread_counts=(1,))
+    python_frames = {r.implementation: found for r, found in zip((r for r in rows if r.median_s), frames, strict=False)}
+    assert python_frames["jit"] == []
+    assert len(python_frames["numpy"]) == len(python_frames["numpy-planned"]) == 1
+
+
+def _recorder(into: list[str]):
+    def record(frame, event, _):
+        if event == "call":
+            into.append(frame.f_code.co_name)
+
+    return record
+
+
+def test_a_row_keeps_its_number_of_threads_while_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def interleaved(candidates, *, within, **options):
+        for key in candidates:
+            if isinstance(key, int):
+                with within[key]():
+                    counts.append(threads.thread_count())
+        return real(candidates, within=within, **options)
+
+    real = measuring.interleaved
+    monkeypatch.setattr(measuring, "interleaved", interleaved)
+    rows = fl.measure("x + 1", n=1000, quick=True, thread_counts=(1, 3))
+    assert counts == [r.threads for r in rows if r.median_s]
+
+
+def test_results_beside_each_other_are_all_measured() -> None:
+    for text in ("a = x + 1; b = x*y", "a = sum(x); b = x/a", "a = x + 1; c = 3", "s: f32[1]; a = x + s; b = s*2"):
+        rows = fl.measure(text, n=512, quick=True, thread_counts=(1,))
+        assert next(r for r in rows if r.implementation == "jit").max_abs_error is not None

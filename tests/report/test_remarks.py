@@ -265,6 +265,20 @@ def test_rows_without_times_are_passed_over() -> None:
 # ── the whole catalogue ──
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row("numpy", 0.0013), row("numpy-planned", 0.0009), row("c-libm", 0.0008), row("jit", 0.0006)],
+        [row("numpy", 0.030), row("numpy-planned", 0.040), row("c-libm", 0.1), row("c-own", 0.2)],
+        [row("jit", 0.002), row("jit", 0.070, threads=2)],
+    ],
+)
+def test_times_that_are_mostly_calls_are_not_compared(rows: list[Measured]) -> None:
+    assert measured(GELU, *rows) == {"calls_dominate"}
+    longer = [replace(r, median_s=1e3 * (r.median_s or 0)) for r in rows]
+    assert "calls_dominate" not in measured(GELU, *longer)
+
+
 def cases() -> Iterator[list[Remark]]:
     bare = without_pipes(device("h100-sxm"))
     programs = (
@@ -303,6 +317,7 @@ def cases() -> Iterator[list[Remark]]:
             rows = [row("numpy", 240, bytes_per_s=1.0), row("c-libm", ms, bytes_per_s=240 / ms)]
             yield measured_remarks([*rows, row("numpy-planned", 300)], graph(program))
     yield measured_remarks([row("jit", 40, share=0.5, spread_s=0.02, n=1 << 16)], graph(GELU))
+    yield measured_remarks([row("jit", 0.001)], graph(GELU))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import platform
 import re
@@ -92,3 +93,21 @@ def test_the_level_is_one_that_this_very_process_can_run(monkeypatch: pytest.Mon
         monkeypatch.setattr(cpuid, "flags", functools.partial(frozenset, known))
         assert level not in host.target_names()
         assert host.host_target().vector_bytes <= target(names[names.index(level) - 1]).vector_bytes
+
+
+def test_what_samples_are_taken_in_is_entered_before_the_clock_starts() -> None:
+    events: list[str] = []
+
+    @contextlib.contextmanager
+    def setting():
+        events.append("in")
+        yield
+        events.append("out")
+
+    candidates = {"a": lambda: events.append("a"), "b": lambda: events.append("b")}
+    measure.interleaved(candidates, repetitions=3, shortest_sample_s=0, within={"a": setting})
+    assert events.count("in") == 4
+    inside = False
+    for event in events:
+        inside = event == "in" or (inside and event != "out")
+        assert event not in ("a", "b") or inside == (event == "a")

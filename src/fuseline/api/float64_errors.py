@@ -21,12 +21,12 @@ _CHUNK = 1 << 20
 
 
 def errors_against_float64(
-    program: Program, graph: Graph, inputs: Mapping[str, Array], calls: Mapping[int, Callable[[], Sequence[Array]]]
+    program: Program, graph: Graph, inputs: Mapping[str, Array], calls: Mapping[int, Callable[[], Any]]
 ) -> dict[int, float]:
     """How far results of each of ``calls`` of ``graph`` are from the program computed in float64, at most, by NumPy.
 
-    They may all write into the same arrays. Empty where a declaration or a cast of the program fixes what float64 would
-    have to replace.
+    A call returns an array or a sequence of them; all calls may write into the same arrays. Empty where a declaration
+    or a cast of the program fixes what float64 would have to replace.
     """
     wide_inputs = {name: a.astype(np.float64) if a.dtype.kind not in "biu" else a for name, a in inputs.items()}
     types = {
@@ -39,9 +39,14 @@ def errors_against_float64(
         return {}
     reference = _in_chunks(steps, wide_inputs)
     return {
-        index: max((_distance(r, t) for r, t in zip(call(), reference, strict=True)), default=0.0)
+        index: max((_distance(r, t) for r, t in zip(_results(call()), reference, strict=True)), default=0.0)
         for index, call in calls.items()
     }
+
+
+def _results(returned: Any) -> Sequence[Array]:
+    """The results of a call, which are one array or a sequence of them."""
+    return returned if isinstance(returned, (tuple, list)) else [returned]
 
 
 def _in_chunks(steps: NumpyProgram, inputs: Mapping[str, Array]) -> list[Array]:
@@ -55,7 +60,8 @@ def _in_chunks(steps: NumpyProgram, inputs: Mapping[str, Array]) -> list[Array]:
     for start in range(0, max(length, 1), _CHUNK):
         part = {name: a[start : start + _CHUNK] for name, a in inputs.items()}
         pieces.append(list(steps.run(part).values()))
-    return [np.concatenate([p[i] for p in pieces]) for i in range(len(pieces[0]))]
+    # A result without axes depends on no array, so that every piece has all of it.
+    return [np.concatenate(parts) if np.ndim(parts[0]) else parts[0] for parts in zip(*pieces, strict=True)]
 
 
 def _distance(result: Array, reference: Array) -> float:

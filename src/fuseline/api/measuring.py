@@ -7,8 +7,9 @@ the fused program's arrays, run in the same minutes with the same threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,22 @@ from fuseline.api.c_function import CFunction
 from fuseline.api.defaults import MEASURED_N, QUICK_FACTOR, RUN_DTYPE
 from fuseline.api.explanation import C_LIBM, C_OWN, JIT, NUMPY, PLANNED, Measured
 from fuseline.api.float64_errors import errors_against_float64
+from fuseline.api.kernel import ReducingKernel, kernel_of
 from fuseline.api.program import Source, as_program, bound_sizes
 from fuseline.codegen.c import Functions, emit_program
-from fuseline.codegen.numpy import NumpyProgram, build_steps
+from fuseline.codegen.numpy import build_steps
 from fuseline.cost.ledger import Sizes, make_ledger
 from fuseline.errors import CompilerError, FuselineError, LimitError, UnsupportedError
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph
+from fuseline.ir.program import Program
 from fuseline.ir.specialise import input_types, specialise
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
 from fuseline.plan.launch import fused, single_launches
-from fuseline.runtime import iterate, threads
-from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime import threads
 from fuseline.runtime.compiler import find_c_compiler
 from fuseline.runtime.copy_limit import copy_limit
 from fuseline.runtime.host import physical_memory_bytes
@@ -54,7 +56,7 @@ class Candidate:
     implementation: str
     threads: int
     bytes: int
-    call: Callable[[], Sequence[Array]] | None
+    call: Callable[[], object] | None
     note: str = ""
 
 
@@ -70,6 +72,9 @@ def measure(
     progress: Progress | None = None,
 ) -> tuple[Measured, ...]:
     """Time NumPy, planned NumPy, C with the C library's functions, C with our own, and the compiled kernel.
+
+    NumPy's rows are the calls of the NumPy text, the planned ones into buffers that were made before; C's are calls of
+    its function by its address; the kernel's is ``k(x, ..., out=y)``, or ``k(x, ...)`` where the program reduces.
 
     Args:
         source: formula text, function or program.
@@ -94,8 +99,8 @@ def measure(
     if None in shapes and any(shapes):  # what is declared meets what is not at these very lengths
         symbolic = graph
     counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
-    with ExitStack() as pools:
-        bench = _Bench(graph, symbolic, {**bound, "n": count}, pools)
+    with np.errstate(all="ignore"), ExitStack() as pools:
+        bench = _Bench(program, graph, symbolic, {**bound, "n": count}, pools)
         candidates = [_tried(c) for c in bench.candidates(counts, tell)]
         tell("float64")
         calls = {i: c.call for i, c in enumerate(candidates) if c.call is not None}
@@ -162,7 +167,10 @@ def _row(
 class _Bench:
     """The arrays of one measurement and the ways to compute on them."""
 
-    def __init__(self, graph: Graph, symbolic: Graph, sizes: Mapping[str, int], pools: ExitStack) -> None:
+    def __init__(
+        self, program: Program, graph: Graph, symbolic: Graph, sizes: Mapping[str, int], pools: ExitStack
+    ) -> None:
+        self.program = program
         self.graph = graph
         self.symbolic = symbolic
         """The same program with its sizes left open, for texts whose loops take them as parameters."""
@@ -203,11 +211,7 @@ class _Bench:
             buffers = steps.make_buffers(self.inputs)
         except FuselineError as error:
             return Candidate(implementation, 1, self.unfused_bytes, None, str(error))
-        return Candidate(implementation, 1, self.unfused_bytes, self.numpy_call(steps, buffers))
-
-    def numpy_call(self, steps: NumpyProgram, buffers: dict[str, Any]) -> Callable[[], Sequence[Array]]:
-        given = buffers or None
-        return lambda: list(steps.run(self.inputs, given).values())
+        return Candidate(implementation, 1, self.unfused_bytes, steps.bound(self.inputs, buffers or None))
 
     def c_rows(self, implementation: str, functions: Functions, counts: Sequence[int]) -> list[Candidate]:
         try:
@@ -224,32 +228,26 @@ class _Bench:
 
     def jit_rows(self, counts: Sequence[int]) -> list[Candidate]:
         try:
-            kernel, moved_bytes = self.kernel()
-            kernel()
+            moved_bytes = self.fused_bytes if self.elementwise else StagedProgram(self.graph).moved_bytes
+            call = self.kernel_call()
+            call()
         except FuselineError as error:
             return [Candidate(JIT, counts[0], self.fused_bytes, None, str(error))]
+        return [Candidate(JIT, c, moved_bytes, call) for c in counts]
 
-        def call(count: int) -> Callable[[], Sequence[Array]]:
-            def run() -> Sequence[Array]:
-                with threads.limit(count):
-                    return kernel()
-
-            return run
-
-        return [Candidate(JIT, c, moved_bytes, call(c)) for c in counts]
-
-    def kernel(self) -> tuple[Callable[[], Sequence[Array]], int]:
-        """The compiled loop, or the stages of a program with reductions, and the bytes that it moves."""
-        if not self.elementwise:
-            staged = StagedProgram(self.graph)
-            return lambda: list(staged.run(self.inputs).values()), staged.moved_bytes
-        loop = elementwise_loop(self.graph)
-        return lambda: iterate.run(loop, list(self.inputs.values()), self.outputs), self.fused_bytes
+    def kernel_call(self) -> Callable[[], object]:
+        """``k(x, b, out=y)`` as a user calls it; without ``out`` where reductions make the results."""
+        kernel = kernel_of(self.program, "kernel")
+        operands = [self.inputs[name] for name in kernel.inputs]
+        if isinstance(kernel, ReducingKernel):
+            return partial(kernel, *operands)
+        return partial(kernel, *operands, out=self.outputs[0] if len(self.outputs) == 1 else tuple(self.outputs))
 
     def limits(self, scratch: list[Array], count: int) -> list[Callable[[], object]]:
-        """Copies of the same arrays with both kinds of stores; none where it is no copy (a reduction) or no loop can
-        read the dtypes."""
-        if not self.elementwise:
+        """Copies of the same arrays with both kinds of stores; none where it is no copy (a reduction, a result that is
+        smaller than the others) or no loop can read the dtypes."""
+        shapes = [a.shape for a in (*self.inputs.values(), *self.outputs)]
+        if not self.elementwise or any(o.shape != np.broadcast_shapes(*shapes) for o in self.outputs):
             return []
         try:
             return [copy_limit(list(self.inputs.values()), scratch, count, past_caches=past) for past in (False, True)]
@@ -268,7 +266,11 @@ class _Bench:
         for count in counts:
             for kind, limit in enumerate(self.limits(scratch, count)):
                 calls[count, kind] = limit
-        timed = interleaved(calls, repetitions=7 if quick else 11, time_limit_s=4.0 if quick else 25.0)
+        limited: dict[int | tuple[int, int], Callable[[], AbstractContextManager[None]]] = {
+            key: partial(threads.limit, candidates[key].threads) for key in calls if isinstance(key, int)
+        }
+        repetitions, time_limit_s = (7, 4.0) if quick else (11, 25.0)
+        timed = interleaved(calls, repetitions=repetitions, time_limit_s=time_limit_s, within=limited)
         rows = {key: timing for key, timing in timed.items() if isinstance(key, int)}
         limits: dict[int, Timing] = {}
         for key, timing in timed.items():

@@ -26,6 +26,10 @@ NEAR_LIMIT = 0.8
 """From this share of the copy limit on, memory is what binds."""
 BEYOND_LIMIT = 1.05
 """Above this share of the copy limit the arrays lie in a cache, or the copy was disturbed: it limits nothing."""
+CALL_S = 1e-6
+"""What a call from Python to a loop takes however small its arrays are, roughly and in every row."""
+CALLS_DOMINATE = 0.2
+"""Where calls take more than this share of a row's time, rows say nothing about loops."""
 NOISY = 0.15
 """A spread of more than this share of the median is worth a warning."""
 CACHE_SIZED_BYTES = 64e6
@@ -271,6 +275,9 @@ def memory_remarks(e: Explanation) -> list[Remark]:
 
 def measured_remarks(rows: Sequence[Measured], graph: Graph) -> list[Remark]:
     """Why the rows differ: calls that do not vectorise, bytes that are not moved, pages that are not faulted in."""
+    dominated = _calls(rows, graph)
+    if dominated:
+        return dominated + _cautions(rows)
     found: list[Remark] = []
     counts = sorted({r.threads for r in rows})
     if counts:
@@ -280,6 +287,18 @@ def measured_remarks(rows: Sequence[Measured], graph: Graph) -> list[Remark]:
     if len(counts) > 1:
         found += _threads(_timed(rows, counts[0]), _timed(rows, counts[-1]))
     return found + _cautions(rows)
+
+
+def _calls(rows: Sequence[Measured], graph: Graph) -> list[Remark]:
+    """Whether rows are so short that they compare calls: NumPy makes one an instruction, the others one in all."""
+    times = [
+        (r.median_s, CALL_S * (len(graph.nodes) if r.implementation in (NUMPY, PLANNED) else 1))
+        for r in rows
+        if r.median_s
+    ]
+    if all(calls_s <= CALLS_DOMINATE * time_s for time_s, calls_s in times):
+        return []
+    return [_remark("calls_dominate", time=format_time(min(times)[0]))]
 
 
 Timed = Mapping[str, Measured]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -37,6 +38,7 @@ def interleaved(
     repetitions: int = 15,
     time_limit_s: float = 10.0,
     shortest_sample_s: float = _SHORTEST_SAMPLE_S,
+    within: Mapping[Name, Callable[[], AbstractContextManager[object]]] | None = None,
 ) -> dict[Name, Timing]:
     """Time every candidate, taking turns.
 
@@ -45,10 +47,15 @@ def interleaved(
         repetitions: samples of each candidate.
         time_limit_s: fewer samples (never under 3) where all would take longer than this.
         shortest_sample_s: a candidate that is faster is called several times a sample.
+        within: what a candidate's samples are taken in, by name: it is entered before the clock starts.
     """
     if repetitions < 3:
         raise LimitError(f"a median with its spread needs at least 3 repetitions, not {repetitions}")
-    calls = {name: _calls_a_sample(call, shortest_sample_s) for name, call in candidates.items()}
+    settings = within or {}
+    calls = {}
+    for name, call in candidates.items():
+        with settings.get(name, nullcontext)():
+            calls[name] = _calls_a_sample(call, shortest_sample_s)
     samples: dict[Name, list[float]] = {name: [] for name in candidates}
     names = list(candidates)
     start = time.perf_counter()
@@ -56,7 +63,8 @@ def interleaved(
         if turn >= 3 and time.perf_counter() - start > time_limit_s * turn / (turn + 1):
             break
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            samples[name].append(_sample(candidates[name], calls[name]))
+            with settings.get(name, nullcontext)():
+                samples[name].append(_sample(candidates[name], calls[name]))
     return {name: _timing(samples[name], calls[name]) for name in names}
 
 

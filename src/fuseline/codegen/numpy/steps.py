@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import math
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -124,24 +126,66 @@ class NumpyProgram:
 
         ``buffers`` of an earlier `make_buffers` are written over, and the outputs lie in them.
         """
-        values: dict[str, Any] = {name: np.asarray(arrays[name]) for name in self.inputs}
-        values.update(self.make_buffers(values) if buffers is None else buffers)
         with np.errstate(all="ignore"):
-            for step in self.steps:
-                args = [values[a.text] if isinstance(a, Name) else a for a in step.args]
-                options = dict(step.options)
-                if step.out:
-                    options["out"] = values[step.out]
-                values[step.target] = _FUNCTIONS[step.function](*args, **options)
-        return {name: values[target] for name, target in self.returned}
+            results = self.bound(arrays, buffers)()
+        return dict(zip((name for name, _ in self.returned), results, strict=True))
+
+    def bound(self, arrays: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> Callable[[], Sequence[Any]]:
+        """The calls on these arrays as a function of no arguments, which returns the outputs in order.
+
+        Everything is looked up here, so that it takes as long as the body of the emitted text does. Whoever calls it
+        sets NumPy's error state.
+        """
+        given = {name: np.asarray(arrays[name]) for name in self.inputs}
+        given.update(self.make_buffers(given) if buffers is None else buffers)
+        constants = [a for step in self.steps for a in step.args if not isinstance(a, Name)]
+        first = [*given.values(), *constants]
+        place = {name: i for i, name in enumerate(given)}
+        next_constant = len(given)
+        calls: list[tuple[Callable[..., Any], Callable[[Any], Any]]] = []
+        for number, step in enumerate(self.steps):
+            operands = []
+            for a in step.args:
+                if isinstance(a, Name):
+                    operands.append(place[a.text])
+                else:
+                    operands.append(next_constant)
+                    next_constant += 1
+            calls.append((_bound_call(step, given), _getter(operands)))
+            place[step.target] = len(first) + number
+        returned = _getter([place[target] for _, target in self.returned])
+
+        def run() -> Sequence[Any]:
+            values = first.copy()
+            append = values.append
+            for call, operands_in in calls:
+                append(call(*operands_in(values)))
+            found: Sequence[Any] = returned(values)
+            return found
+
+        return run
 
 
-def _astype(x: Any, dtype: Any) -> Any:
-    return np.asarray(x).astype(dtype)
+def _bound_call(step: Step, given: Mapping[str, Any]) -> Callable[..., Any]:
+    """What a step calls, with its options and its place."""
+    if step.function == "astype":
+        return operator.methodcaller("astype", *dict(step.options).values())
+    options = dict(step.options)
+    if step.out:
+        options["out"] = given[step.out]
+    function = _FUNCTIONS[step.function]
+    return functools.partial(function, **options) if options else function
+
+
+def _getter(positions: Sequence[int]) -> Callable[[Any], Any]:
+    """What takes these positions out of a list, as a sequence."""
+    if len(positions) == 1:  # of one position `itemgetter` makes no sequence
+        return operator.itemgetter(slice(positions[0], positions[0] + 1))
+    return operator.itemgetter(*positions) if positions else lambda _: ()
 
 
 def _numpy_functions() -> dict[str, Callable[..., Any]]:
-    table: dict[str, Callable[..., Any]] = {"astype": _astype, "np.array": np.array, "cast": functions.cast}
+    table: dict[str, Callable[..., Any]] = {"np.array": np.array, "cast": functions.cast}
     for row in OPERATIONS.values():
         name = row.numpy_name
         if row.name not in _OWN and name is not None:
