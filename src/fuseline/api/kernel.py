@@ -14,14 +14,14 @@ import numpy as np
 
 from fuseline.api.emitting import EmitTarget, emit_text
 from fuseline.api.program import Source, as_program
-from fuseline.errors import ShapeError, TraceError, TypeRuleError, UnsupportedError, UsageError
+from fuseline.errors import TraceError, TypeRuleError, UnsupportedError, UsageError
 from fuseline.floating_point import default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.program import Declaration, Program
-from fuseline.ir.size import Size
+from fuseline.ir.size import check_given
 from fuseline.ir.specialise import input_types, specialise, specialise_for_numbers
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
@@ -404,18 +404,4 @@ def declared_dtype(declared: Declaration, given: np.dtype[Any]) -> DType:
 
 def check_shapes(declared: Sequence[Declaration], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """`ShapeError` unless every declared input has its rank, its numbers, and one value for each named size."""
-    bound: dict[str, tuple[int, str]] = {}
-    for d in declared:
-        if d.shape is None:
-            continue
-        given = shapes[d.name]
-        wanted = ", ".join(map(str, d.shape))
-        if len(given) != len(d.shape):
-            raise ShapeError(f"the input {d.name} is declared [{wanted}]; the array given has shape {given}")
-        for dim, length in zip(d.shape, given, strict=True):
-            if isinstance(dim, Size):
-                first, where = bound.setdefault(str(dim), (length, d.name))
-                if first != length:
-                    raise ShapeError(f"the size {dim} is {first} in {where} and {length} in {d.name}")
-            elif dim != length:
-                raise ShapeError(f"the input {d.name} is declared [{wanted}]; the array given has shape {given}")
+    check_given({d.name: d.shape for d in declared}, shapes)

@@ -138,8 +138,11 @@ def optimize(g: Graph) -> Graph:
 def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) -> Any:
     """The outputs of a graph by the interpreter, the plain and slow definition of what it means.
 
-    Arrays are given by input name and converted to the input's dtype where that loses nothing. One output is returned
-    as an array, several as a dict by name.
+    Arrays are given by input name and converted to the input's dtype where that loses nothing; a Python number takes
+    the dtype as it does in a kernel. One output is returned as an array, several as a dict by name.
+
+    Raises `TypeRuleError` for what would lose something, `NumberRangeError` for a number that the dtype cannot hold and
+    `ShapeError` for shapes that do not fit declarations or each other.
     """
     given = {**(arrays or {}), **named}
     unknown = [n for n in given if n not in g.input_names]
@@ -157,10 +160,22 @@ def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) ->
 
 
 def _as_dtype(name: str, value: Any, d: DType) -> Any:
+    if type(value) in (bool, int, float):
+        from fuseline.runtime.operands import as_arrays
+
+        return as_arrays([value], [name], [d])[0][0]
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeRuleError(f"the input {name} is a masked array, whose mask would be lost; fill it first")
     array = np.asarray(value)
     if array.dtype == d.numpy:
         return array
-    plain_number = isinstance(value, (bool, int, float))
-    if not plain_number and not np.can_cast(array.dtype, d.numpy, "safe"):
+    if not np.can_cast(array.dtype, d.numpy, "safe") or (d.is_float and not _are_exact_in_float64(array)):
         raise TypeRuleError(f"the input {name} is {d}; an array of {array.dtype} would lose digits; convert it first")
     return array.astype(d.numpy)
+
+
+def _are_exact_in_float64(array: np.ndarray[Any, Any]) -> bool:
+    """False for 64-bit integers of which float64 has not every digit, though NumPy calls that cast safe."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
+        return True
+    return int(array.max()) <= 2**53 and int(array.min()) >= -(2**53)

@@ -19,6 +19,7 @@ from fuseline.ir.dtype import DType
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import apply, normal_axes, signature
 from fuseline.ir.node import Node, const_array
+from fuseline.ir.size import broadcast, check_given
 from fuseline.ops import OPERATIONS
 
 Array = nm.Array
@@ -28,9 +29,11 @@ Array = nm.Array
 def interpret(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, Array]:
     """The outputs, by name, for input arrays by name; each array already of its input's dtype.
 
-    Raises `ShapeError` for a missing input, `TypeRuleError` for one of another dtype.
+    Raises `ShapeError` for a missing input and for shapes that do not fit, `TypeRuleError` for another dtype.
     """
-    inputs = [_carried(_input(node, arrays), node.dtype) for node in graph.inputs]
+    given = {node.attr("name"): _input(node, arrays) for node in graph.inputs}
+    check_given({n.attr("name"): n.tensor.shape for n in graph.inputs}, {name: a.shape for name, a in given.items()})
+    inputs = [_carried(given[node.attr("name")], node.dtype) for node in graph.inputs]
     with np.errstate(all="ignore"):
         results = _run(graph, inputs)
         return {name: _stored(r, n.dtype) for (name, n), r in zip(graph.outputs, results, strict=True)}
@@ -42,10 +45,18 @@ def _run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     last_use = _last_uses(graph)
     for position, node in enumerate(graph.nodes):
         operands = [_value(a, values) for a in node.args]
+        _check_broadcast(graph, node, operands)
         values[node] = _evaluate_tuple(node, operands) if node.op in _TUPLES else evaluate_node(node, operands)
         for dead in last_use.get(position, ()):
             del values[dead]
     return [_value(n, values) for n in graph.output_nodes]
+
+
+def _check_broadcast(graph: Graph, node: Node, operands: Sequence[Any]) -> None:
+    """`ShapeError` with the operands' names; what is typed without shapes has not been checked before."""
+    if OPERATIONS[node.op].index_rule == "elementwise" and node.op not in _TUPLES and node.tensor.shape is None:
+        labels = [a.op if a.op == "const" else graph.label(a) for a in node.args]
+        broadcast([np.shape(v) for v in operands], labels)
 
 
 _TUPLES = frozenset(row.name for row in OPERATIONS.values() if row.type_rule == "tuple")

@@ -154,6 +154,25 @@ def broadcast(shapes: Iterable[Shape], labels: Iterable[str] = ()) -> Shape:
     return tuple(result)
 
 
+def check_given(declared: Mapping[str, Shape | None], given: Mapping[str, tuple[int, ...]]) -> None:
+    """`ShapeError` unless every declared array has its rank, its numbers, and one value for each named size."""
+    bound: dict[str, tuple[int, str]] = {}
+    for name, shape in declared.items():
+        if shape is None:
+            continue
+        lengths = given[name]
+        wanted = ", ".join(map(str, shape))
+        if len(lengths) != len(shape):
+            raise ShapeError(f"the input {name} is declared [{wanted}]; the array given has shape {lengths}")
+        for dim, length in zip(shape, lengths, strict=True):
+            if isinstance(dim, Size):
+                first, where = bound.setdefault(str(dim), (length, name))
+                if first != length:
+                    raise ShapeError(f"the size {dim} is {first} in {where} and {length} in {name}")
+            elif dim != length:
+                raise ShapeError(f"the input {name} is declared [{wanted}]; the array given has shape {lengths}")
+
+
 def shape_text(shape: Shape | None) -> str:
     """``T,D`` style; ``*`` for a shape that is not known yet."""
     return "*" if shape is None else ",".join(map(str, shape))

@@ -54,6 +54,8 @@ def _check_number(dtype: np.dtype[Any], name: str) -> None:
 def _number_array(value: Any, dtype: np.dtype[Any] | None, name: str) -> Array:
     """A Python number as an array of no axes, of NumPy's default dtype when ``dtype`` is None."""
     try:
+        if dtype is not None and dtype.num >= FIRST_USER_TYPE and abs(value) >= 2**63:
+            value = float(value)  # floats of ml_dtypes take no longer integers
         made = np.asarray(value, dtype)
     except OverflowError:
         shown = f"the number {value}" if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
