@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fuseline.cli import doctor as module
+from fuseline.errors import UnsupportedError
 from fuseline.report import catalogue
 from fuseline.report.html import html_document
 from fuseline.report.terminal import plain_text
 from fuseline.report.wrapping import width_of
-from fuseline.runtime import cache, threads
+from fuseline.runtime import cache, host, threads
 
 
 def test_json_keys_are_stable(capsys) -> None:
@@ -158,3 +159,71 @@ def test_a_kernel_that_disagrees_with_numpy_is_broken(monkeypatch, capsys) -> No
     assert module.doctor(as_json=True, lang="en") == 1
     broken = [check["item"] for check in json.loads(capsys.readouterr().out)["checks"] if check["state"] == "broken"]
     assert broken == ["kernel"]
+
+
+def states(checks: dict[str, module.Check], state: str) -> set[str]:
+    return {item for item, check in checks.items() if check.state == state}
+
+
+@pytest.mark.parametrize("target", ["foo", "x86-64-v99", "aarch64-none"])
+def test_a_target_that_kernels_refuse_is_broken(checks_with, target: str, capsys) -> None:
+    checks = checks_with(FUSELINE_TARGET=target)
+    assert states(checks, "broken") == {"processor", "kernel"}
+    assert f"FUSELINE_TARGET={target}" in checks["processor"].advice
+    assert module.doctor(as_json=True, lang="en") == 1
+    capsys.readouterr()
+
+
+def test_a_plainer_target_is_the_one_that_is_shown(checks_with) -> None:
+    plainest = host.target_names()[0]
+    processor = checks_with(FUSELINE_TARGET=plainest)["processor"]
+    assert processor.found.endswith(f"code for {plainest}")
+    assert "FUSELINE_TARGET" in processor.advice
+
+
+def test_a_processor_without_kernels_is_no_obstacle(checks_with, monkeypatch) -> None:
+    monkeypatch.setattr(host, "target_names", list)
+    monkeypatch.setattr("fuseline.compile", refusing)
+    assert states(checks_with(), "broken") == set()
+
+
+def refusing(_text: str) -> None:
+    raise UnsupportedError("no compiled kernels on this processor")
+
+
+@pytest.mark.parametrize("content", ["[[device", "[[device]]\nname = 3\n", "unheard_of = 1\n", "\xff\xfe"])
+def test_a_broken_device_file_is_broken_and_named(checks_with, tmp_path, content: str) -> None:
+    file = tmp_path / "fuseline" / "devices.toml"
+    file.parent.mkdir()
+    file.write_bytes(content.encode("latin-1"))
+    checks = checks_with(XDG_CONFIG_HOME=str(tmp_path))
+    assert states(checks, "broken") == {"devices"}
+    assert str(file) in checks["devices"].advice
+
+
+def test_the_machines_are_counted(checks_with, tmp_path) -> None:
+    devices = checks_with(XDG_CONFIG_HOME=str(tmp_path))["devices"]
+    assert devices.state == "good"
+    assert str(tmp_path) in devices.found
+
+
+@pytest.mark.parametrize("name", ["FUSELINE_NUM_THREADS", "OMP_NUM_THREADS", "FUSELINE_CACHE_BYTES"])
+@pytest.mark.parametrize("value", ["abc", "64M", "-1", "1e3", "٣"])
+def test_what_is_no_count_decides_nothing_and_is_told(checks_with, name: str, value: str) -> None:
+    checks = checks_with(**{name: value})
+    assert checks["settings"].state == "limited"
+    assert f"{name}={value}" in checks["settings"].advice
+    assert "decides" not in checks["threads"].advice
+    assert checks["threads"].found == checks_with()["threads"].found
+
+
+def test_no_thread_is_no_count_of_threads(checks_with) -> None:
+    checks = checks_with(FUSELINE_NUM_THREADS="0", OMP_NUM_THREADS="1")
+    assert "FUSELINE_NUM_THREADS=0" in checks["settings"].advice
+    assert "OMP_NUM_THREADS=1 decides" in checks["threads"].advice
+
+
+def test_settings_that_count_are_shown_and_good(checks_with) -> None:
+    settings = checks_with(FUSELINE_NUM_THREADS="1", OMP_NUM_THREADS="4,2", FUSELINE_RECYCLE_BYTES="0")["settings"]
+    assert settings.state == "good"
+    assert "FUSELINE_RECYCLE_BYTES=0" in settings.found

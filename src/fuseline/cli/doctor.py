@@ -15,6 +15,7 @@ from typing import Literal
 from fuseline._version import __version__
 from fuseline.cli.options import JsonOption, LangOption
 from fuseline.errors import CompilerError, FuselineError, UnsupportedError
+from fuseline.excerpts import printable
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.document import Cells, Column, Document, Remarks, Section, Table
 from fuseline.report.json_text import print_json
@@ -63,6 +64,8 @@ def examine(language: str) -> Iterator[Check]:
     yield _optional_packages(language)
     yield _processor(language)
     yield _threads(language)
+    yield _settings(language)
+    yield _devices(language)
     yield _cache(language)
     yield _kernel(language)
     yield _c_compiler(language)
@@ -99,14 +102,24 @@ def _processor(language: str) -> Check:
     targets = host.target_names()
     if not targets:
         return Check("processor", platform.machine(), "limited", text("doctor.advice.no_target", language))
-    found = text("doctor.found.processor", language, model=processor.model, target=targets[-1])
-    if targets[-1] in ("x86-64", "x86-64-v2"):
+    try:
+        used = host.host_target().name
+    except UnsupportedError as error:
+        found = text("doctor.found.processor_unused", language, model=processor.model)
+        return Check("processor", found, "broken", text("doctor.advice.setting_refused", language, problem=error))
+    level = targets[-1] if used == "native" else used
+    found = text("doctor.found.processor", language, model=processor.model, target=level)
+    if used != "native":
+        advice = text("doctor.advice.target_stated", language, target=used, best=targets[-1])
+        return Check("processor", found, "good" if used == targets[-1] else "limited", advice)
+    if level in ("x86-64", "x86-64-v2"):
         return Check("processor", found, "limited", text("doctor.advice.old_processor", language))
     return Check("processor", found)
 
 
 def _threads(language: str) -> Check:
     from fuseline.runtime import control_groups, threads
+    from fuseline.runtime.environment import stated_count
 
     counts = {"threads": threads.available(), "open": threads.affinity(), "count": os.cpu_count() or 1}
     found = text("doctor.found.threads", language, **counts)
@@ -114,10 +127,51 @@ def _threads(language: str) -> Check:
     if quota is not None:
         found += text("doctor.found.quota", language, quota=quota)
     for name in ("FUSELINE_NUM_THREADS", "OMP_NUM_THREADS"):
-        if os.environ.get(name):
+        if stated_count(name):
             advice = text("doctor.advice.threads_stated", language, name=name, value=os.environ[name])
             return Check("threads", found, advice=advice)
     return Check("threads", found)
+
+
+LEAST_COUNTS = {
+    "FUSELINE_NUM_THREADS": 1,
+    "OMP_NUM_THREADS": 1,
+    "FUSELINE_CACHE_BYTES": 0,
+    "FUSELINE_RECYCLE_BYTES": 0,
+}
+"""Variables that state a count, and the smallest that counts."""
+
+
+def _settings(language: str) -> Check:
+    """The variables that are set, and those among them that state no count and so count as not set."""
+    from fuseline.runtime.environment import stated_count
+
+    stated = {
+        name: printable(f"{name}={value}")
+        for name, value in sorted(os.environ.items())
+        if value and (name.startswith("FUSELINE_") or name in LEAST_COUNTS)
+    }
+    found = ", ".join(stated.values()) or text("doctor.found.nothing", language)
+    ignored = []
+    for name, least in LEAST_COUNTS.items():
+        count = stated_count(name)
+        if name in stated and (count is None or count < least):
+            ignored.append(stated[name])
+    if not ignored:
+        return Check("settings", found)
+    return Check("settings", found, "limited", text("doctor.advice.no_count", language, settings=", ".join(ignored)))
+
+
+def _devices(language: str) -> Check:
+    """Reads the machines that ship with fuseline and the user's own file, as every command on machines does."""
+    from fuseline.machine.database import database, user_device_file
+
+    try:
+        known = len(database().devices)
+    except (OSError, FuselineError) as error:
+        found = text("doctor.found.unusable", language)
+        return Check("devices", found, "broken", text("doctor.advice.setting_refused", language, problem=error))
+    return Check("devices", text("doctor.found.devices", language, count=known, file=user_device_file()))
 
 
 def _cache(language: str) -> Check:
@@ -140,6 +194,8 @@ def _cache(language: str) -> Check:
 
 def _kernel(language: str) -> Check:
     """Compiles a kernel, or takes it from the cache, and compares its results with NumPy's."""
+    from fuseline.runtime import host
+
     try:
         import numpy as np
 
@@ -149,7 +205,9 @@ def _kernel(language: str) -> Check:
         started = time.perf_counter()
         result = fl.compile("x*x - 1")(x)
     except UnsupportedError as error:
-        return Check("kernel", text("doctor.found.nothing", language), "limited", str(error))
+        # Where the processor has no target, all but kernels works; otherwise something keeps kernels from working.
+        state: State = "broken" if host.target_names() else "limited"
+        return Check("kernel", text("doctor.found.nothing", language), state, str(error))
     except (ImportError, OSError, FuselineError) as error:
         return Check("kernel", str(error), "broken", text("doctor.advice.kernel_fails", language))
     if not np.array_equal(result, x * x - np.float32(1)):
