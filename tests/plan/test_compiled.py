@@ -6,6 +6,8 @@ import ast
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import arena_instances
@@ -13,6 +15,7 @@ import pytest
 
 import doubling
 import fuseline
+from fuseline import folders
 from fuseline.plan.arena import engine
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import Building, Compiling, Loops
@@ -47,7 +50,7 @@ def test_compiled_code_is_ready_only_after_it_was_sealed(kept: Path, monkeypatch
     assert found.functions.double(21) == 42
     assert found.functions.double.stats.cache_hits
     assert found.loaded
-    assert sorted(p.name for p in (kept / "planner").iterdir()) == [found.folder.name]
+    assert sorted(p.name for p in (kept / "planner").iterdir()) == [".lock", found.folder.name]
 
 
 def test_code_that_somebody_else_may_have_written_is_not_loaded(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +138,7 @@ def test_a_failed_compilation_says_why_and_is_not_begun_again(kept: Path, monkey
         found.compile_and_seal(fail)
     assert found.failed_lately
     assert not found.ready()
-    (note,) = (kept / "planner").iterdir()
+    (note,) = (kept / "planner").glob("*.failed")
     assert "no such processor" in note.read_text()
     monkeypatch.setattr(Building, "of", lambda _: pytest.fail("begun again"))
     assert not Compiling(True, lambda: 60.0, lambda: None).may_use(loops())
@@ -185,3 +188,82 @@ def test_a_damaged_cache_of_the_search_is_replaced_and_planning_goes_on(kept: Pa
     done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert b"peak_bytes" in done.stdout
+
+
+COMPILE_SLOWLY = """
+import os, time
+from pathlib import Path
+import doubling
+from fuseline.plan.arena.compiled import Loops
+
+loops = Loops((doubling,), ("double",), "")
+
+def use():
+    (Path(os.environ["FUSELINE_CACHE_DIR"]) / f"compiled-by-{os.getpid()}").touch()
+    time.sleep(float(os.environ["COMPILE_S"]))
+    loops.functions.double(3)
+
+loops.compile_and_seal(use)
+"""
+
+
+def compiling_process(kept: Path, seconds: float) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "FUSELINE_CACHE_DIR": str(kept), "COMPILE_S": str(seconds), "PYTHONPATH": path}
+    return subprocess.Popen([sys.executable, "-P", "-c", COMPILE_SLOWLY], env=environment)
+
+
+def wait_until(happened: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_of_several_processes_one_compiles(kept: Path) -> None:
+    processes = [compiling_process(kept, 1) for _ in range(3)]
+    assert [p.wait(120) for p in processes] == [0, 0, 0]
+    assert len(list(kept.glob("compiled-by-*"))) == 1
+    assert loops().ready()
+    late = compiling_process(kept, 0)
+    assert late.wait(120) == 0
+    assert len(list(kept.glob("compiled-by-*"))) == 1, "what lies there is not compiled again"
+
+
+def test_what_another_process_compiles_is_waited_for_and_not_begun(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Building, "_begun", {})
+    begun: list[str] = []
+    compiling = Compiling(True, lambda: 60.0, lambda: begun.append("begun"))
+    other = compiling_process(kept, 3)
+    wait_until(lambda: list(kept.glob("compiled-by-*")))
+    never = Loops((doubling,), ("double",), "open('was started', 'w').close()")
+    monkeypatch.chdir(kept)
+    assert not compiling.may_use(never)
+    assert begun == ["begun"]
+    compiling.end()
+    assert other.poll() is None, "only its own compilation is ended"
+    assert other.wait(120) == 0
+    assert compiling.may_use(never)
+    assert not (kept / "was started").exists()
+
+
+def test_a_killed_compilation_leaves_nothing_that_stays(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    killed = compiling_process(kept, 60)
+    wait_until(lambda: list(kept.glob("compiled-by-*")))
+    assert loops().compiled_elsewhere
+    killed.kill()
+    killed.wait(60)
+    assert not loops().compiled_elsewhere
+    assert list((kept / "planner").glob(".building-*"))
+    compile_now(loops())
+    assert loops().ready()
+    assert not list((kept / "planner").glob(".building-*"))
+
+
+def test_without_locks_of_the_system_everybody_compiles(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    monkeypatch.setattr(folders, "fcntl", None)
+    assert not loops().compiled_elsewhere
+    compile_now(loops())
+    assert loops().ready()

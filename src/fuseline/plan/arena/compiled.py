@@ -2,6 +2,7 @@
 
 Compiling takes some ten seconds and cannot be interrupted, so it happens in another process, which may be waited for
 or ended at any moment. It seals what it leaves on disk with checksums; without a seal that fits, it is compiled anew.
+Of all processes that share the folder one compiles at a time; the others wait for what it makes, or do without.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from fuseline.errors import PlanError
-from fuseline.folders import cache_folder, caching_allowed, is_private
+from fuseline.folders import cache_folder, caching_allowed, exclusive, is_private
 
 
 @cache
@@ -125,17 +126,36 @@ class Loops:
     def compile_and_seal(self, use: Callable[[], object]) -> None:
         """Compile the functions that ``use`` calls, at low priority, and seal them on disk: whole, or not at all.
 
-        Where that fails, a note beside the folder says why, and for a day nobody tries again.
+        Nothing is done where they lie there already, or while another process compiles. Where compiling fails, a note
+        beside the folder says why, and for a day nobody tries again.
         """
-        if hasattr(os, "nice"):
-            os.nice(5)
         os.makedirs(self.folder.parent, mode=0o700, exist_ok=True)
+        with exclusive(self._lock) as alone:
+            if not alone or self.ready():
+                return
+            if hasattr(os, "nice"):
+                os.nice(5)
+            for left in self.folder.parent.glob(f"{_BUILDING}*"):  # by processes that were killed: nobody else builds
+                shutil.rmtree(left, ignore_errors=True)
+            try:
+                self._compile_and_seal(use)
+            except Exception:
+                self._note.write_text(traceback.format_exc(), encoding="utf-8")
+                raise
+            self._note.unlink(missing_ok=True)
+
+    @property
+    def compiled_elsewhere(self) -> bool:
+        """Whether another process compiles now, these functions or others that are kept beside them."""
         try:
-            self._compile_and_seal(use)
-        except Exception:
-            self._note.write_text(traceback.format_exc(), encoding="utf-8")
-            raise
-        self._note.unlink(missing_ok=True)
+            with exclusive(self._lock) as alone:
+                return not alone
+        except OSError:  # there is no folder yet, or none can be made
+            return False
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder.with_name(".lock")
 
     @property
     def failed_lately(self) -> bool:
@@ -150,7 +170,7 @@ class Loops:
         return self.folder.with_suffix(".failed")
 
     def _compile_and_seal(self, use: Callable[[], object]) -> None:
-        with tempfile.TemporaryDirectory(prefix=".building-", dir=self.folder.parent) as name:
+        with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=self.folder.parent) as name:
             made = Path(name) / "made"
             vars(self)["functions"] = self.compiled_in(made)
             use()
@@ -169,6 +189,7 @@ class Loops:
 
 
 _SEAL = "seal.json"
+_BUILDING = ".building-"
 _NOTE_S = 86_400.0
 """How long a failed compilation is remembered: a day."""
 _COMPILE_S, _LOAD_S = 8.0, 1.5
@@ -185,11 +206,18 @@ def _digest(path: Path) -> str:
 
 
 class Building:
-    """A compilation in another process, which goes on after this one unless it is ended."""
+    """A compilation in another process, which goes on after this one unless it is ended.
+
+    While one that somebody else began goes on, it stands for that.
+    """
 
     _begun: ClassVar[dict[Loops, Building]] = {}
 
     def __init__(self, loops: Loops) -> None:
+        self._loops = loops
+        self._process: subprocess.Popen[bytes] | None = None
+        if loops.compiled_elsewhere:
+            return
         quiet = subprocess.DEVNULL
         # The modules are to be those of this process. Without -P a file numba.py or json.py in the working directory
         # would run in their place: that folder stands first where a program is given by -c.
@@ -200,19 +228,22 @@ class Building:
 
     @classmethod
     def of(cls, loops: Loops) -> Building:
-        """The compilation of these loops that this process has begun, or a new one."""
-        if loops not in cls._begun:
-            cls._begun[loops] = cls(loops)
-        return cls._begun[loops]
+        """The compilation of these loops that this process has begun, or one that goes on elsewhere, or a new one."""
+        begun = cls._begun.get(loops)
+        if begun is None:
+            begun = cls(loops)
+            if begun._process is not None:
+                cls._begun[loops] = begun
+        return begun
 
     @property
     def running(self) -> bool:
         """Whether it still goes on."""
-        return self._process.poll() is None
+        return self._loops.compiled_elsewhere if self._process is None else self._process.poll() is None
 
     def end(self) -> None:
-        """Stop it if it still runs."""
-        if self.running:
+        """Stop it if this process began it and it still runs."""
+        if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
