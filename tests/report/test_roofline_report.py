@@ -23,7 +23,7 @@ from fuseline.report.roofline_geometry import dot_boxes, overlap, points, region
 from fuseline.report.roofline_notes import note_text
 from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.report.terminal import plain_text
-from fuseline.roofline.rules import BookRule, NsightRule, Reading
+from fuseline.roofline.rules import UNDETERMINED, BookRule, NsightRule, Reading
 
 FORMULA = "h = x + b; y = 0.5*h*(1 + tanh(h)); out = y + r"
 CASES = {
@@ -270,8 +270,44 @@ def test_shaded_regions_are_what_the_rule_says(rule):
     covered = sum((a["x2"] - a["x"]) * (a["y2"] - a["y"]) for a in areas)
     assert covered == pytest.approx(1.05**2)
     for area in areas:
-        middle = Reading((area["y"] + area["y2"]) / 2, (area["x"] + area["x2"]) / 2)
-        assert rule.judge(middle).bound == area["bound"]
+        compute, memory = (area["y"] + area["y2"]) / 2, (area["x"] + area["x2"]) / 2
+        if max(compute, memory) > 1.02:
+            assert area["bound"] == UNDETERMINED
+        else:
+            assert rule.judge(Reading(compute, memory)).bound == area["bound"]
+
+
+class _Counting(BookRule):
+    """The book rule, counting what it is asked."""
+
+    __slots__ = ()
+    asked = 0
+
+    def judge(self, reading):
+        _Counting.asked += 1
+        return super().judge(reading)
+
+
+@pytest.mark.parametrize(
+    ("rates", "largest", "arrows"),
+    [
+        ({"tflops": 80_000, "gbps": 186}, 1.5, "↑ "),
+        ({"tflops": 800, "gbps": 100_000}, 1.5, "→ "),
+        ({"tflops": 9e6, "gbps": 9e9}, 1.5, "→ "),
+        ({"tflops": 1000, "gbps": 186}, 1.22, ""),
+    ],
+)
+def test_a_picture_of_impossible_ratios_costs_no_more_and_says_where_it_ends(rates, largest, arrows):
+    """A rate in the wrong unit, the ordinary mistake: the plane ends, and the point stands at its border."""
+    plain = charts.ratios_chart(fl.classify(tflops=800, gbps=186, rule=_Counting()), "en")
+    usual, _Counting.asked = _Counting.asked, 0
+    chart = charts.ratios_chart(fl.classify(**rates, name="far", rule=_Counting()), "en").to_dict()
+    assert _Counting.asked <= usual
+    assert "beyond" not in json.dumps(plain.to_dict()["title"])
+    told = json.dumps(chart, ensure_ascii=False)
+    assert ("1 kernel lies beyond 150 % of a peak" in told) == ("triangle" in told) == bool(arrows)
+    assert f"far {arrows}" in told if arrows else '"name": "far"' in told
+    assert f'"domain": [0, {largest}]' in told
 
 
 def test_a_picture_that_cannot_be_made_is_refused_clearly(tmp_path):

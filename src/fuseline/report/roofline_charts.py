@@ -13,10 +13,12 @@ from fuseline.machine import Device
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.chart_files import FONT, HEIGHT, WIDTH, language_of_picture, require_format, styled, write_chart
 from fuseline.report.roofline_geometry import (
+    at_border,
     dot_boxes,
     measured_points,
     place_names,
     place_ridges,
+    plane_of,
     points,
     regions,
     roof_boxes,
@@ -26,7 +28,7 @@ from fuseline.report.roofline_geometry import (
 from fuseline.report.roofline_notes import bound_text
 from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.roofline.rules import UNDETERMINED
-from fuseline.units import format_number
+from fuseline.units import format_number, format_percent
 
 PLOT = (WIDTH - 222.0, HEIGHT - 117.0)
 """About the pixels of the plot inside its axes, title and legend."""
@@ -265,6 +267,15 @@ def _label_layers(labels: Sequence[dict[str, Any]], x: Any, y: Any, colour: Any)
 # ----------------------------------------------------------------------------------------------- the plane of ratios
 
 
+_BORDER_MARKS: dict[str, dict[str, Any]] = {
+    "": {},
+    "right": {"shape": "triangle-right"},
+    "up": {"shape": "triangle-up"},
+    "right up": {"shape": "triangle-up", "angle": 45},
+}
+"""How a point is drawn by the borders that it lies beyond."""
+
+
 def ratios_chart(found: Classification, lang: str) -> Any:
     """Achieved over peak, memory across and compute up, over the regions of the rule."""
     import altair as alt
@@ -276,7 +287,8 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     ]
     if not kernels:
         raise UnknownNameError("there is nothing to draw: no kernel has both ratios")
-    largest = max(1.05, *(math.ceil(max(k["x"], k["y"]) * 105) / 100 for k in kernels))
+    largest = plane_of(kernels)
+    kernels = [at_border(kernel, largest) for kernel in kernels]
     areas = regions(found.rule, largest)
     for area in areas:
         area["region"] = bound_text(area["bound"], lang)
@@ -296,23 +308,27 @@ def ratios_chart(found: Classification, lang: str) -> Any:
         )
     )
     colour = _verdict_colour(kernels, lang)
-    dots = (
-        alt.Chart(alt.InlineData(kernels))
-        .mark_point(filled=True, size=110, opacity=0.9, stroke="white", strokeWidth=0.8)
-        .encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP))
-    )
+    dots = []
+    for beyond in sorted({kernel["beyond"] for kernel in kernels}):
+        drawn = alt.Chart(alt.InlineData([kernel for kernel in kernels if kernel["beyond"] == beyond]))
+        marked = drawn.mark_point(
+            filled=True, size=110, opacity=0.9, stroke="white", strokeWidth=0.8, **_BORDER_MARKS[beyond]
+        )
+        dots.append(marked.encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP)))
 
     def at(point: dict[str, Any]) -> tuple[float, float]:
         return point["x"] / largest, point["y"] / largest
 
     labels = place_names(kernels, at, PLOT, dot_boxes(kernels, at, PLOT))
-    front = alt.layer(dots, *_label_layers(labels, x, y, colour))
+    front = alt.layer(*dots, *_label_layers(labels, x, y, colour))
     chart = alt.layer(shaded, front).resolve_scale(color="independent")
     thresholds = {name: format_number(value) for name, value in found.rule.thresholds().items()}
     known = found.rule.name in ("book", "nsight")
     subtitle = text(f"roofline.chart.subtitle_{found.rule.name}", lang, **thresholds) if known else found.rule.name
     missing = len(found.rows) + len(found.shapes) - len(kernels)
-    subtitles = [subtitle, *_left_out(missing, lang)]
+    outside = sum(bool(kernel["beyond"]) for kernel in kernels)
+    told = [text("roofline.chart.beyond", lang, count=outside, largest=format_percent(largest, 0))] if outside else []
+    subtitles = [subtitle, *told, *_left_out(missing, lang)]
     return styled(chart, text("roofline.chart.ratios_title", lang), subtitles, {}, _LEGEND)
 
 

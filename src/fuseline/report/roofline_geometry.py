@@ -10,7 +10,7 @@ from fuseline.api.classification import Classification
 from fuseline.excerpts import printable
 from fuseline.machine import Device, rate_unit
 from fuseline.roofline.classify import RowResult
-from fuseline.roofline.rules import Reading, Rule
+from fuseline.roofline.rules import IMPOSSIBLE_RATIO, UNDETERMINED, Reading, Rule
 from fuseline.units import format_percent, format_rate
 
 _LABEL_PX = (7.3, 15.0)
@@ -20,6 +20,12 @@ _PLACES = tuple((side, up) for up in (0.0, 16.0, -16.0) for side in ("left", "ri
 """Where a name may stand beside its point: side and pixels up, tried in this order."""
 
 _FIRST = ("matrix bf16", "matrix fp8", "vector f32", "matrix fp4", "vector f16", "matrix tf32")
+
+MOST_OF_PEAK = 1.5
+"""The plane of ratios ends here: what lies further out is an error of units by any factor and stands at the border."""
+
+_EDGE = 0.985
+"""Where the border's marks stand in the plane, so that they are seen whole."""
 
 MOST_NAMED = 400
 """Beyond so many kernels a picture is a cloud of points and names none of them."""
@@ -219,20 +225,51 @@ def overlap(one: Box, two: Box) -> bool:
     return one[0] < two[1] and two[0] < one[1] and one[2] < two[3] and two[2] < one[3]
 
 
+def plane_of(kernels: Sequence[dict[str, Any]]) -> float:
+    """How far the plane of ratios reaches both ways: to its points and a little further, up to ``MOST_OF_PEAK``."""
+    furthest = max(max(kernel["x"], kernel["y"]) for kernel in kernels)
+    return max(1.05, math.ceil(min(furthest * 1.05, MOST_OF_PEAK) * 100) / 100)
+
+
+def at_border(kernel: dict[str, Any], largest: float) -> dict[str, Any]:
+    """A point of the plane of ratios as it is drawn: one beyond ``largest`` at the border, with arrows and ratios.
+
+    ``beyond`` says over which borders it lies: ``right``, ``up``, both words, or none.
+    """
+    sides = {"right": ("→", kernel["x"]), "up": ("↑", kernel["y"])}
+    beyond = {side: f"{arrow} {format_percent(value, 0)}" for side, (arrow, value) in sides.items() if value > largest}
+    edge = largest * _EDGE
+    return kernel | {
+        "x": edge if "right" in beyond else kernel["x"],
+        "y": edge if "up" in beyond else kernel["y"],
+        "name": " ".join([kernel["name"], *beyond.values()]),
+        "beyond": " ".join(beyond),
+    }
+
+
 def regions(rule: Rule, largest: float) -> list[dict[str, Any]]:
-    """Rectangles of the plane (memory ratio, compute ratio) in which the rule gives one verdict."""
+    """Rectangles of the plane (memory ratio, compute ratio) in which the rule gives one verdict.
+
+    Impossible ratios decide nothing, whatever the rule would say to them.
+    """
     cells = math.ceil(largest / _STEP)
     runs: list[dict[str, Any]] = []
     for row in range(cells):
         compute = (row + 0.5) * _STEP
         start, current = 0, ""
         for column in range(cells + 1):
-            bound = "" if column == cells else rule.judge(Reading(compute, (column + 0.5) * _STEP)).bound
+            bound = "" if column == cells else _verdict(rule, compute, (column + 0.5) * _STEP)
             if bound != current:
                 if current:
                     runs.append(_run(start, column, row, current))
                 start, current = column, bound
     return _merged(runs)
+
+
+def _verdict(rule: Rule, compute: float, memory: float) -> str:
+    if max(compute, memory) > IMPOSSIBLE_RATIO:
+        return UNDETERMINED
+    return rule.judge(Reading(compute, memory)).bound
 
 
 def _run(start: int, end: int, row: int, bound: str) -> dict[str, Any]:
