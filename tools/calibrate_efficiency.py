@@ -21,7 +21,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fuseline.cost.shapes import ShapeCost, attention_prefill, gemm
+from fuseline.cost.shape_cost import ShapeCost
+from fuseline.cost.shapes import attention_prefill, gemm
 from fuseline.errors import FuselineError
 from fuseline.machine import Device, device
 from fuseline.machine.dtypes import canonical_dtype
@@ -57,7 +58,7 @@ def _cost(row: dict[str, str]) -> tuple[str, ShapeCost] | None:
         return "gemm", gemm(size("m"), size("n"), size("k"), row["dtype"])
     if operation == "context_attention" and size("window") == 0 and size("past") == 0:
         heads, kv = size("heads"), size("kv_heads")
-        cost = attention_prefill(size("batch"), size("isl"), heads, kv, size("head_dim"), row["dtype"])
+        cost = attention_prefill(size("batch"), size("isl"), heads, kv, size("head_dim"), dtype=row["dtype"])
         return "attention-prefill", cost
     return None
 

@@ -80,6 +80,21 @@ def test_a_chart_is_written_beside_the_answer(capsys, tmp_path):
 STRANGE = ("\u202eabc</script><script>alert(1)</script>", "\ufffe & <b>", "\u200b", "na\u00efve")
 
 
+def test_a_mask_is_a_size_of_every_attention(capsys):
+    flop = {}
+    for causal in ("true", "false", ""):
+        asked = ("--size", f"causal={causal}") if causal else ()
+        sizes = ("--size", "batch=1", "--size", "q_len=4096", "--size", "heads=32")
+        status, out, _ = answer(
+            capsys, "classify", "--op", "attention-prefill", *sizes, *asked, "--device", "h100", "--json"
+        )
+        flop[causal] = json.loads(out)["rows"][0]["shape"]["flop"]
+        assert status == 0 and json.loads(out)["rows"][0]["sizes"]["causal"] is (causal != "false")
+    assert flop["true"] == flop[""] and 1.99 < flop["false"] / flop["true"] < 2
+    status, _, err = answer(capsys, "classify", "--op", "mla-prefill", *sizes, "--size", "causal=no", "--device", "h100")
+    assert status == 2 and "causal is true or false" in err
+
+
 @pytest.mark.parametrize("kind", ["roofline", "ratios"])
 @pytest.mark.parametrize("ending", ["svg", "png", "html"])
 def test_any_name_that_can_be_read_can_be_drawn_and_stays_text(capsys, tmp_path, ending, kind):

@@ -6,6 +6,7 @@ import pytest
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
 from fuseline.cost import shapes
+from fuseline.cost.shape_cost import CONVENTIONS
 from fuseline.errors import (
     FormulaError,
     FuselineError,
@@ -52,7 +53,7 @@ def test_a_shape_with_its_time_is_recomputed():
     found = fl.classify(m=4096, n=7168, k=16384, dtype="fp8", latency_us=1117.6).rows[0]
     assert found.calibration.flop_per_s / 1e12 == pytest.approx(860.9, abs=0.1)
     assert found.bound == "compute"
-    assert {line.convention for line in found.audit} == set(shapes.CONVENTIONS)
+    assert {line.convention for line in found.audit} == set(CONVENTIONS)
 
 
 def test_m_alone_means_the_shape_of_the_course():

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fuseline as fl
 from fuseline.cost import shapes
 from fuseline.cost.operands import parse_operands
-from fuseline.cost.shapes import CONVENTIONS, shape_cost
+from fuseline.cost.shape_cost import CONVENTIONS
+from fuseline.cost.shapes import operation_sizes, shape_cost
 from fuseline.errors import ShapeError, UnknownNameError
 from operation_sizes import OPERATION_SIZES
 
@@ -102,6 +104,61 @@ def test_row_operations_read_and_write_each_element_once():
     assert shapes.moe_ffn(10, 4, 8, experts=3, topk=2, shared=1).work["matrix"][0] == 10 * 3 * 3 * counted_product(
         1, 4, 8
     )
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 7, 512])
+def test_the_least_bytes_of_experts_are_those_of_the_best_routing(tokens):
+    """Counted from routings themselves: every token the same choice, and evenly drawn choices beside the expected."""
+    experts, topk, shared, one = 16, 4, 2, 3 * 8 * 16
+    cost = shapes.moe_ffn(tokens, 8, 16, experts, topk, shared, dtype="fp8")
+    weights = next(tensor for tensor in cost.tensors if tensor.name == "weights")
+    same = {expert for _ in range(tokens) for expert in range(topk)}
+    assert weights.size_bytes() == (len(same) + shared) * one
+    rng = np.random.default_rng(1)
+    drawn = [len({e for _ in range(tokens) for e in rng.choice(experts, topk, replace=False)}) for _ in range(200)]
+    assert weights.size_bytes(expected=True) == pytest.approx((np.mean(drawn) + shared) * one, rel=0.03)
+    assert weights.size_bytes() <= weights.size_bytes(expected=True) * (1 + 1e-12)
+
+
+def test_no_routing_beats_the_limit_of_experts():
+    sizes = {"tokens": 1, "hidden": 7168, "intermediate": 2048, "experts": 256, "topk": 8, "shared": 1}
+    found = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200").shapes[0]
+    assert found.analysis.bound_time_s == pytest.approx(9 * 3 * 7168 * 2048 / 4.8e12, rel=1e-3)
+    row = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200", latency_us=120).rows[0]
+    assert not any(note.code == "impossible-ratio" for note in row.notes) and row.ratio("memory") < 1
+    with pytest.raises(ShapeError, match=r"topk \(8\) may not exceed experts \(4\)"):
+        shape_cost("moe", **(sizes | {"experts": 4}))
+    with pytest.raises(ShapeError, match="may not exceed"):
+        shape_cost("moe", **(sizes | {"experts": np.array([256, 4])}))
+
+
+def test_what_evenly_hit_experts_would_cost_stands_beside_the_limit():
+    sizes = {"tokens": 512, "hidden": 7168, "intermediate": 2048, "experts": 256, "topk": 8, "shared": 1}
+    shape = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200").shapes[0].to_dict()["shape"]
+    assert shape["expected"]["bound"] == "memory" and shape["expected"]["bound_time_s"] > 10 * shape["bound_time_s"]
+    row = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200", latency_us=2800).rows[0]
+    note = next(note for note in row.notes if note.code == "bound-changes-with-output")
+    assert row.bound == "neither" and note.values["bound"] == "memory"
+    assert fl.classify(m=128).shapes[0].to_dict()["shape"]["expected"] is None
+
+
+@pytest.mark.parametrize("operation", [name for name in shapes.OPERATIONS if "causal" in operation_sizes(name)[1]])
+def test_a_mask_can_be_asked_for_and_left_out_wherever_queries_meet_positions(operation):
+    sizes = OPERATION_SIZES[operation]
+    masked, whole = (shape_cost(operation, **sizes, causal=causal) for causal in (True, False))
+    default = shape_cost(operation, **sizes)
+    assert default.flop == (masked if default.sizes["causal"] else whole).flop
+    q = masked.sizes["q_len"]
+    kv = masked.sizes.get("kv_len", q)
+    assert masked.flop * q * kv == whole.flop * (q * kv - q * (q - 1) // 2)
+    assert shape_cost(operation, **sizes, causal=False).sizes["causal"] is False
+    with pytest.raises(ShapeError, match="causal is true or false, not 3"):
+        shape_cost(operation, **sizes, causal=3)
+
+
+def test_every_attention_has_the_choice_of_a_mask():
+    having = {name for name in shapes.OPERATIONS if "causal" in operation_sizes(name)[1]}
+    assert having == {name for name in shapes.OPERATIONS if name.startswith(("attention", "mla", "mqa"))}
 
 
 def test_every_operation_is_in_the_array_cases():

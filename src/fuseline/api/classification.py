@@ -14,7 +14,7 @@ from fuseline.roofline.classify import RowResult
 from fuseline.roofline.efficiency import Estimate
 from fuseline.roofline.row_files import RowError
 from fuseline.roofline.rules import UNDETERMINED, Note, Rule
-from fuseline.roofline.shape import ShapeAnalysis
+from fuseline.roofline.shape import Expected, ShapeAnalysis
 from fuseline.roofline.tables import TableResult
 
 
@@ -42,6 +42,7 @@ class ShapeResult:
             "bound_time_s": _plain(found.bound_time_s),
             "memory_time_s": _plain(found.memory_time_s),
             "pipe_time_s": {pipe.pipe: _plain(pipe.time_s) for pipe in found.pipes},
+            "expected": None if found.expected is None else _expected_dict(found.expected),
             "estimate": None if self.estimate is None else _estimate_dict(self.estimate),
         }
         peaks = {pipe.pipe: pipe.peak for pipe in found.pipes} | {found.memory: found.bandwidth}
@@ -75,6 +76,14 @@ def _plain(value: Any) -> Any:
 def _bound(bounds: Any) -> Any:
     """Bounds for JSON: ``None`` where there is no verdict."""
     return None if bounds.size and np.all(bounds == UNDETERMINED) else bounds.tolist()
+
+
+def _expected_dict(found: Expected) -> dict[str, Any]:
+    return {
+        "bytes": _plain(found.bytes),
+        "bound_time_s": _plain(found.time_s),
+        "bound": _bound(found.bounds),
+    }
 
 
 def _estimate_dict(found: Estimate) -> dict[str, Any]:

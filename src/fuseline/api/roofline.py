@@ -24,7 +24,8 @@ from fuseline.api.defaults import (
     EXPLAINED_DTYPE,
 )
 from fuseline.cost.operands import parse_operands
-from fuseline.cost.shapes import OPERATIONS, ShapeCost, Tensor, operation_name, shape_cost
+from fuseline.cost.shape_cost import ShapeCost, Tensor
+from fuseline.cost.shapes import OPERATIONS, operation_name, shape_cost
 from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError
 from fuseline.ir.garbage import collection_paused
 from fuseline.machine import Device, rate_unit

@@ -7,26 +7,17 @@ at once). Work is counted as textbooks do, a multiply-add as two; bytes follow a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fuseline.cost.operands import OperandTypes, parse_operands
+from fuseline.cost.shape_cost import ShapeCost, Sizes, Tensor
 from fuseline.errors import ShapeError, UnknownNameError, nearest
 from fuseline.machine.dtypes import BITS, INTEGERS, canonical_dtype
-
-Sizes: TypeAlias = int | npt.NDArray[np.float64]
-"""One size, or an array of them as float64."""
-
-CONVENTIONS = ("inputs", "inputs+output", "inputs+scales", "inputs+scales+output")
-"""What is counted as moved: operands alone, with the result, and either with the block scales of narrow formats."""
-
-DEFAULT_CONVENTION = "inputs+output"
-"""What is counted where nobody says otherwise."""
 
 DEFAULT_SCALES = "block-32"
 SCALE_LAYOUTS: dict[str, tuple[float, float]] = {
@@ -43,70 +34,6 @@ SCALE_LAYOUTS: dict[str, tuple[float, float]] = {
 
 VECTOR_OPERATIONS = frozenset({"norm", "softmax", "reduction", "copy", "elementwise", "formula"})
 """Operations whose arithmetic, if any, runs on the vector pipe."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An operand or result: how many elements, their format, and the bytes of block scales an element."""
-
-    name: str
-    elements: Sizes
-    dtype: str
-    output: bool = False
-    scale_bytes: float = 0.0
-
-    def size_bytes(self, with_scales: bool = False) -> Sizes | float:
-        """Bytes of the elements, with those of the scales where asked for and where there are any."""
-        total: Any = self.elements * BITS[self.dtype]
-        total = total // 8 if isinstance(total, int) and total % 8 == 0 else total / 8
-        if not with_scales or not self.scale_bytes:
-            return total  # type: ignore[no-any-return]
-        return total + self.elements * self.scale_bytes  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeCost:
-    """What one operation does at given sizes.
-
-    ``work`` maps a pipe to ``(amount, dtype)``: FLOP, or OP for integer formats. ``tensors`` are what it reads and
-    writes.
-    """
-
-    operation: str
-    sizes: Mapping[str, Sizes]
-    work: Mapping[str, tuple[Sizes, str]]
-    tensors: tuple[Tensor, ...]
-    dtype: str
-    layout: str = ""
-
-    @property
-    def scales(self) -> str:
-        """The layout of the operands' block scales; empty where they have none."""
-        return self.layout if any(tensor.scale_bytes for tensor in self.tensors) else ""
-
-    @property
-    def flop(self) -> Sizes:
-        """All work of all pipes, floating-point and integer alike."""
-        total: Sizes = 0
-        for amount, _ in self.work.values():
-            total = total + amount
-        return total
-
-    def bytes(self, convention: str = DEFAULT_CONVENTION) -> Sizes | float:
-        """Bytes moved under one of ``CONVENTIONS``."""
-        if convention not in CONVENTIONS:
-            raise UnknownNameError(f"unknown convention {convention!r}; use one of {', '.join(CONVENTIONS)}")
-        outputs, scales = convention.endswith("+output"), "+scales" in convention
-        total: Any = 0
-        for tensor in self.tensors:
-            if outputs or not tensor.output:
-                total = total + tensor.size_bytes(scales)
-        return total  # type: ignore[no-any-return]
-
-    @property
-    def conventions(self) -> tuple[str, ...]:
-        """The conventions that differ for this operation."""
-        return CONVENTIONS if any(tensor.scale_bytes for tensor in self.tensors) else CONVENTIONS[:2]
 
 
 def _sizes(least: int = 1, **given: Any) -> dict[str, Sizes]:
@@ -195,8 +122,8 @@ def attention(
 ) -> ShapeCost:
     """Fused attention with grouped key-value heads: the scores never reach memory.
 
-    Causal queries are the last ``q_len`` of ``kv_len`` positions, so ``q·kv - q(q-1)/2`` pairs remain. Two products a
-    pair on the matrix pipe, and scale, maximum, subtraction, exponential and sum a pair on the vector pipe.
+    Two products a pair of query and position on the matrix pipe, and scale, maximum, subtraction, exponential and sum a
+    pair on the vector pipe.
     """
     size = _sizes(
         batch=batch,
@@ -209,12 +136,9 @@ def attention(
     )
     if np.any(np.asarray(size["heads"]) % np.asarray(size["kv_heads"])):
         raise ShapeError(f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})")
-    if causal and np.any(np.asarray(size["q_len"]) > np.asarray(size["kv_len"])):
-        raise ShapeError(f"causal attention needs q_len <= kv_len, not {q_len} > {kv_len}")
     types = parse_operands(dtype)
     b, q, kv = size["batch"], size["q_len"], size["kv_len"]
-    pairs = _causal_pairs(q, kv) if causal else q * kv
-    scores = b * size["heads"] * pairs
+    scores = b * size["heads"] * _pairs(q, kv, causal)
     work = {
         "matrix": (2 * scores * (size["head_dim"] + size["v_dim"]), types.compute),
         "vector": (5 * scores, "f32"),
@@ -225,19 +149,35 @@ def attention(
         Tensor("V", b * size["kv_heads"] * kv * size["v_dim"], types.b),
         Tensor("O", b * size["heads"] * q * size["v_dim"], types.out, output=True),
     )
-    return ShapeCost("attention", size, work, tensors, str(types))
+    return ShapeCost("attention", size | {"causal": causal}, work, tensors, str(types))
 
 
-def _causal_pairs(q: Sizes, kv: Sizes) -> Sizes:
+def _pairs(q: Sizes, kv: Sizes, causal: bool) -> Sizes:
+    """Pairs of a query and a position that it sees: all, or where ``causal`` those up to its own.
+
+    Causal queries are the last ``q`` of ``kv`` positions, so ``q·kv - q(q-1)/2`` pairs remain.
+    """
+    if not isinstance(causal, (bool, np.bool_)):
+        raise ShapeError(f"causal is true or false, not {causal!r}")
+    if not causal:
+        return q * kv
+    if np.any(np.asarray(q) > np.asarray(kv)):
+        raise ShapeError(f"causal attention needs q_len <= kv_len, not {q} > {kv}")
     half = q * (q - 1)
     return q * kv - (half // 2 if isinstance(half, int) else half / 2)
 
 
 def attention_prefill(
-    batch: Any, q_len: Any, heads: Any, kv_heads: Any | None = None, head_dim: Any = 128, dtype: str = "bf16"
+    batch: Any,
+    q_len: Any,
+    heads: Any,
+    kv_heads: Any | None = None,
+    head_dim: Any = 128,
+    causal: bool = True,
+    dtype: str = "bf16",
 ) -> ShapeCost:
-    """Causal attention of a whole prompt over itself."""
-    found = attention(batch, q_len, q_len, heads, kv_heads, head_dim, dtype=dtype)
+    """Attention of a whole prompt over itself, each token over those up to it unless ``causal`` is false."""
+    found = attention(batch, q_len, q_len, heads, kv_heads, head_dim, causal=causal, dtype=dtype)
     return replace(found, operation="attention-prefill")
 
 
@@ -248,10 +188,11 @@ def attention_decode(
     kv_heads: Any | None = None,
     head_dim: Any = 128,
     q_len: Any = 1,
+    causal: bool = False,
     dtype: str = "bf16",
 ) -> ShapeCost:
     """One new token (or ``q_len`` speculative ones) a sequence against a cache of ``kv_len`` positions."""
-    found = attention(batch, q_len, kv_len, heads, kv_heads, head_dim, causal=False, dtype=dtype)
+    found = attention(batch, q_len, kv_len, heads, kv_heads, head_dim, causal=causal, dtype=dtype)
     return replace(found, operation="attention-decode")
 
 
@@ -262,6 +203,7 @@ def mla_prefill(
     nope_dim: Any = 128,
     rope_dim: Any = 64,
     v_dim: Any = 128,
+    causal: bool = True,
     dtype: str = "bf16",
 ) -> ShapeCost:
     """Multi-head latent attention of a prompt over itself, with keys and values expanded to every head.
@@ -272,7 +214,7 @@ def mla_prefill(
     types = parse_operands(dtype)
     key = size["nope_dim"] + size["rope_dim"]
     rows = size["batch"] * size["q_len"]
-    scores = size["batch"] * size["heads"] * _causal_pairs(size["q_len"], size["q_len"])
+    scores = size["batch"] * size["heads"] * _pairs(size["q_len"], size["q_len"], causal)
     work = {"matrix": (2 * scores * (key + size["v_dim"]), types.compute), "vector": (5 * scores, "f32")}
     tensors = (
         Tensor("Q", rows * size["heads"] * key, types.a),
@@ -280,7 +222,7 @@ def mla_prefill(
         Tensor("V", rows * size["heads"] * size["v_dim"], types.b),
         Tensor("O", rows * size["heads"] * size["v_dim"], types.out, output=True),
     )
-    return ShapeCost("mla-prefill", size, work, tensors, str(types))
+    return ShapeCost("mla-prefill", size | {"causal": causal}, work, tensors, str(types))
 
 
 def mla_decode(
@@ -290,6 +232,7 @@ def mla_decode(
     latent_dim: Any = 512,
     rope_dim: Any = 64,
     q_len: Any = 1,
+    causal: bool = False,
     dtype: str = "bf16",
 ) -> ShapeCost:
     """Multi-head latent attention, absorbed form: all heads read one cache of ``latent_dim + rope_dim`` a position.
@@ -300,34 +243,37 @@ def mla_decode(
     types = parse_operands(dtype)
     key = size["latent_dim"] + size["rope_dim"]
     rows = size["batch"] * size["q_len"] * size["heads"]
-    scores = rows * size["kv_len"]
+    scores = size["batch"] * size["heads"] * _pairs(size["q_len"], size["kv_len"], causal)
     work = {"matrix": (2 * scores * (key + size["latent_dim"]), types.compute), "vector": (5 * scores, "f32")}
     tensors = (
         Tensor("Q", rows * key, types.a),
         Tensor("KV", size["batch"] * size["kv_len"] * key, types.b),
         Tensor("O", rows * size["latent_dim"], types.out, output=True),
     )
-    return ShapeCost("mla-decode", size, work, tensors, str(types))
+    return ShapeCost("mla-decode", size | {"causal": causal}, work, tensors, str(types))
 
 
-def mqa_logits(q_len: Any, kv_len: Any, heads: Any = 32, head_dim: Any = 128, dtype: str = "fp8->bf16") -> ShapeCost:
+def mqa_logits(
+    q_len: Any, kv_len: Any, heads: Any = 32, head_dim: Any = 128, causal: bool = False, dtype: str = "fp8->bf16"
+) -> ShapeCost:
     """Index logits of sparse attention: for each query and position a weighted sum over heads of relu(q·k).
 
-    All ``q_len × kv_len`` pairs are counted: 2·q·kv·heads·dim FLOP on the matrix pipe, three operations a score (relu,
-    weight, sum) on the vector pipe.
+    Of ``q_len × kv_len`` pairs all are counted unless ``causal``: 2·heads·dim FLOP a pair on the matrix pipe, three
+    operations a score (relu, weight, sum) on the vector pipe.
     """
     size = _sizes(q_len=q_len, kv_len=kv_len, heads=heads, head_dim=head_dim)
     types = parse_operands(dtype)
     q, kv, h, d = size["q_len"], size["kv_len"], size["heads"], size["head_dim"]
-    work = {"matrix": (2 * q * kv * h * d, types.compute), "vector": (3 * q * kv * h, "f32")}
+    pairs = _pairs(q, kv, causal)
+    work = {"matrix": (2 * pairs * h * d, types.compute), "vector": (3 * pairs * h, "f32")}
     tensors = (
         Tensor("Q", q * h * d, types.a),
         Tensor("K", kv * d, types.b),
         Tensor("weights", q * h, "f32"),
         Tensor("K scales", kv, "f32"),
-        Tensor("logits", q * kv, types.out, output=True),
+        Tensor("logits", pairs, types.out, output=True),
     )
-    return ShapeCost("mqa-logits", size, work, tensors, str(types))
+    return ShapeCost("mqa-logits", size | {"causal": causal}, work, tensors, str(types))
 
 
 def moe_ffn(
@@ -342,18 +288,23 @@ def moe_ffn(
 ) -> ShapeCost:
     """Gate, up and down products of a mixture of experts: 2·3·tokens·(topk + shared)·hidden·intermediate FLOP.
 
-    Bytes count every local expert's weights once (all are hit), the tokens in and the result out; not the exchange of
-    tokens between devices.
+    Each token chooses ``topk`` different ones of the ``experts`` that the device holds. All may choose the same, so
+    bytes count the weights of ``topk`` and the shared ones; expected are those that a uniform choice hits. Tokens in
+    and the result out are counted, not the exchange of tokens between devices.
     """
     size = _sizes(tokens=tokens, hidden=hidden, intermediate=intermediate, experts=experts, topk=topk)
     size |= _sizes(0, shared=shared)
+    if np.any(np.asarray(size["topk"]) > np.asarray(size["experts"])):
+        raise ShapeError(f"a token chooses topk different experts: topk ({topk}) may not exceed experts ({experts})")
+    missed = (1 - np.divide(size["topk"], size["experts"])) ** size["tokens"]
+    expected: Any = 3 * (size["experts"] * (1 - missed) + size["shared"])
     types = parse_operands(dtype)
     left, right = _scales(types, scales)
     one = size["hidden"] * size["intermediate"]
     active = size["tokens"] * (size["topk"] + size["shared"])
     tensors = (
         Tensor("tokens", size["tokens"] * size["hidden"], types.a, scale_bytes=left),
-        Tensor("weights", 3 * (size["experts"] + size["shared"]) * one, types.b, scale_bytes=right),
+        Tensor("weights", 3 * (size["topk"] + size["shared"]) * one, types.b, False, right, expected * one),
         Tensor("result", size["tokens"] * size["hidden"], types.out, output=True),
     )
     return ShapeCost("moe", size, {"matrix": (6 * active * one, types.compute)}, tensors, str(types), scales)

@@ -300,6 +300,11 @@ def _shape_lines(shape: ShapeResult, lang: str) -> list[tuple[str, str]]:
     lines.append(("times", text("roofline.separator", lang).join(listed)))
     limit = text("roofline.shape.bound_time_value", lang, time=format_time(float(found.bound_time_s)))
     lines.append(("bound_time", limit))
+    if found.expected is not None:
+        usual = found.expected
+        values = {"bytes": format_bytes(float(usual.bytes)), "time": format_time(float(usual.time_s))}
+        bound = bound_text(str(usual.bounds.reshape(-1)[0]), lang)
+        lines.append(("expected", text("roofline.shape.expected_value", lang, bound=bound, **values)))
     lines.append(("estimate", _estimate(shape, lang)))
     return lines
 

@@ -227,7 +227,7 @@ def overlap(one: Box, two: Box) -> bool:
 
 def plane_of(kernels: Sequence[dict[str, Any]]) -> float:
     """How far the plane of ratios reaches both ways: to its points and a little further, up to ``MOST_OF_PEAK``."""
-    furthest = max(max(kernel["x"], kernel["y"]) for kernel in kernels)
+    furthest: float = max(max(kernel["x"], kernel["y"]) for kernel in kernels)
     return max(1.05, math.ceil(min(furthest * 1.05, MOST_OF_PEAK) * 100) / 100)
 
 

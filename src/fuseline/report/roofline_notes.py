@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fuseline.report.catalogue import text
-from fuseline.roofline.audit import IMPLIED_ROWS, MOE_STAGES, MOE_STAGES_ALONE
+from fuseline.roofline.audit import IMPLIED_ROWS, MOE_STAGES, MOE_STAGES_ALONE, UNIFORM_CHOICE
 from fuseline.roofline.provenance import Objection
 from fuseline.roofline.rules import UNDETERMINED, Note, Rule
 from fuseline.units import format_number, format_percent, format_rate, format_time
@@ -19,6 +19,7 @@ _CONVENTIONS = {
     "inputs+scales": "inputs_scales",
     "inputs+scales+output": "inputs_scales_output",
     IMPLIED_ROWS: "implied",
+    UNIFORM_CHOICE: "uniform_choice",
     MOE_STAGES: "moe_stages",
     MOE_STAGES_ALONE: "moe_stages_alone",
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fuseline.cost.operands import parse_operands
-from fuseline.cost.shapes import ShapeCost
+from fuseline.cost.shape_cost import ShapeCost
 from fuseline.machine.dtypes import BITS
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 
@@ -20,6 +20,12 @@ TOLERANCE = 0.01
 IMPLIED_ROWS = "inputs+scales, rows implied by the rate"
 """A convention of grouped products only: the rows of A taken from the printed rate and time, an inference."""
 
+
+UNIFORM_CHOICE = "everything, experts hit evenly"
+"""Of a mixture of experts: all of A, B, scales and D, of as many experts as tokens hit that choose evenly.
+
+The conventions of every operation count the experts that any choice must read.
+"""
 
 MOE_STAGES = "both products"
 """Of a mixture of experts: operands and result of both products, without scales, a row for each token and expert.
@@ -129,7 +135,7 @@ def _byte_counts(row: Row, cost: ShapeCost, latency: float) -> list[tuple[str, f
 
 
 def _moe_counts(cost: ShapeCost, latency: float) -> list[tuple[str, float, float]]:
-    """Bytes and time of a mixture of experts under ``MOE_STAGES`` and ``MOE_STAGES_ALONE``."""
+    """Bytes and time of a mixture of experts under its own conventions: a uniform choice, and the products apart."""
     size = {name: float(value) for name, value in cost.sizes.items()}
     types = parse_operands(cost.dtype)
     tokens, hidden, intermediate = size["tokens"], size["hidden"], size["intermediate"]
@@ -137,7 +143,8 @@ def _moe_counts(cost: ShapeCost, latency: float) -> list[tuple[str, float, float
     activations = tokens * (size["topk"] + size["shared"]) * (hidden * (token + result) + 2 * intermediate * token)
     weights = 3 * hidden * intermediate * (size["experts"] * weight + size["shared"] * token)
     reduction = tokens * hidden * result * (1 + size["topk"]) / REDUCTION_BYTES_PER_S
-    counts = [(MOE_STAGES, weights + activations, latency)]
+    usual = float(cost.bytes(cost.conventions[-1], expected=True))
+    counts = [(UNIFORM_CHOICE, usual, latency), (MOE_STAGES, weights + activations, latency)]
     if latency > reduction:
         counts.append((MOE_STAGES_ALONE, weights + activations, latency - reduction))
     return counts
@@ -195,8 +202,8 @@ def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, .
 
 
 def with_output(lines: tuple[AuditLine, ...]) -> AuditLine:
-    """The line of the fullest convention: scales where there are any, and the result."""
-    return [line for line in lines if line.convention.endswith("+output")][-1]
+    """The line of the fullest convention: scales where there are any, the result, and the experts that are usual."""
+    return [line for line in lines if line.convention.endswith("+output") or line.convention == UNIFORM_CHOICE][-1]
 
 
 def _closest(full: list[str], usable: list[tuple[str, str, tuple[AuditLine, ...]]]) -> tuple[str, ...]:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
+from fuseline.cost.shape_cost import DEFAULT_CONVENTION, ShapeCost
 from fuseline.machine.device import Device
 from fuseline.machine.dtypes import rate_unit
 from fuseline.roofline.audit import (
     IMPLIED_ROWS,
+    UNIFORM_CHOICE,
     AuditLine,
     Calibration,
     audit,
@@ -276,6 +277,11 @@ def _refusals(result: RowResult) -> list[Note]:
     ]
 
 
+def _uncertain(lines: tuple[AuditLine, ...]) -> bool:
+    """Whether the byte rate rests on the least that must be moved, and the usual amount would leave a verdict."""
+    return any(line.convention == UNIFORM_CHOICE and line.bound != UNDETERMINED for line in lines)
+
+
 def _recomputed(result: RowResult, derived: frozenset[str], derived_latency: bool) -> list[Note]:
     """Remarks from calibration and audit, and about figures that had to be derived."""
     notes: list[Note] = []
@@ -292,7 +298,7 @@ def _recomputed(result: RowResult, derived: frozenset[str], derived_latency: boo
         notes.append(Note("bytes-not-reproduced"))
     elif printed and all(line.convention == IMPLIED_ROWS for line in printed if line.reproduces):
         notes.append(Note("bytes-by-implied-rows", {"over": 1 / (printed[0].over_printed or 1)}))
-    elif printed and (last := with_output(result.audit)).bound != result.bound:
+    elif (printed or _uncertain(result.audit)) and (last := with_output(result.audit)).bound != result.bound:
         about = {"bytes_per_s": last.bytes_per_s, "convention": last.convention, "bound": last.bound}
         notes.append(Note("bound-changes-with-output", about))
     return notes

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fuseline.cost.operands import OperandTypes, parse_operands
-from fuseline.cost.shapes import ShapeCost, operation_name
+from fuseline.cost.shape_cost import ShapeCost
+from fuseline.cost.shapes import operation_name
 from fuseline.errors import DataFileError, FuselineError, UnitError, nearest
 from fuseline.machine.dtypes import rate_unit
 from fuseline.machine.files import read_text_file

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuseline.cost.shapes import OPERATIONS, VECTOR_OPERATIONS, ShapeCost, operation_sizes, shape_cost, vector_dtype
+from fuseline.cost.shape_cost import ShapeCost
+from fuseline.cost.shapes import OPERATIONS, VECTOR_OPERATIONS, operation_sizes, shape_cost, vector_dtype
 from fuseline.errors import UnitError
 from fuseline.machine.files import MAX_FIGURE
 from fuseline.roofline.rules import Note

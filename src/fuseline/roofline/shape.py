@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fuseline.cost.shapes import DEFAULT_CONVENTION, ShapeCost
+from fuseline.cost.shape_cost import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError, ShapeError, UnknownNameError
 from fuseline.machine.device import Device, Pipe
 from fuseline.machine.dtypes import INTEGERS
@@ -40,6 +40,15 @@ class PipeTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """Where the data decide how much is moved: the bytes expected, not sure, with their time limit and bounds."""
+
+    bytes: Floats
+    time_s: Floats
+    bounds: npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeAnalysis:
     """A shape (or array of shapes) against a machine.
 
@@ -63,6 +72,7 @@ class ShapeAnalysis:
     near_ridge: npt.NDArray[np.bool_]
     launch_dominated: npt.NDArray[np.bool_]
     notes: tuple[Note, ...]
+    expected: Expected | None = None
 
     @property
     def bound(self) -> str:
@@ -96,7 +106,12 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
         notes.append(Note("mixed", {"pipes": ", ".join(constants), "objections": (TIME_FROM_CONSTANT,)}))
     unknown = bool(cost.work) and main is None
     near = np.abs(intensity / ridge - 1) <= RIDGE_MARGIN if ridge else np.zeros(full.shape, bool)
-    time = np.maximum(memory_time, np.max([p.time_s for p in pipes], axis=0)) if pipes else memory_time
+    time = _longest(pipes, memory_time)
+    expected = None
+    if cost.depends_on_data:
+        usual = _array(cost.bytes(DEFAULT_CONVENTION, expected=True))
+        usual_time = _longest(pipes, usual / predictor(bandwidth_limit, allow_mixed))
+        expected = Expected(usual, usual_time, _bounds(pipes, usual / bandwidth.value, unknown))
     dominated = time < LATENCY_FACTOR * device.launch_latency.value
     return ShapeAnalysis(
         cost=cost,
@@ -115,7 +130,13 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
         near_ridge=near,
         launch_dominated=dominated,
         notes=tuple(notes + _remarks(near, dominated, bandwidth, bandwidth_limit, device)),
+        expected=expected,
     )
+
+
+def _longest(pipes: tuple[PipeTime, ...], memory_s: Floats) -> Floats:
+    """The time of whichever side takes longest."""
+    return np.maximum(memory_s, np.max([p.time_s for p in pipes], axis=0)) if pipes else memory_s
 
 
 def _array(value: Any) -> Floats:
