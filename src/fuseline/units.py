@@ -92,7 +92,8 @@ class Quantity:
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _PREFIX = {**_DECIMAL, **_BINARY}
-_PARTS = {"": 1.0, "m": 1e3, "u": 1e6, "µ": 1e6, "μ": 1e6, "n": 1e9, "p": 1e12}  # divided by: 2.5 us is 2.5e-6 exactly
+_PLACES = {prefix: len(str(factor)) - 1 for prefix, factor in _DECIMAL.items()}
+_PARTS = {"": 0, "m": -3, "u": -6, "µ": -6, "μ": -6, "n": -9, "p": -12}
 _TIME = {"min": 60.0, "h": 3600.0}
 
 _NUMBER = r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?"
@@ -110,8 +111,18 @@ def _split(text: str, what: str, example: str) -> tuple[str, str]:
     return match[1].replace("_", ""), match[2] or ""
 
 
-def _finite(number: str, text: str) -> float:
-    value = float(number)
+def shifted(number: str | float, places: int) -> float:
+    """``number · 10^places``, rounded once: 66.9 TFLOPS are 66900000000000.0 FLOP/s. Infinite where it is too large.
+
+    A float stands for the shortest decimal that reads as it, which is what somebody wrote.
+    """
+    if not isinstance(number, str) and not math.isfinite(number):
+        return number
+    mantissa, _, exponent = (number if isinstance(number, str) else repr(float(number))).lower().partition("e")
+    return float(f"{mantissa}e{int(exponent or 0) + places}")
+
+
+def _finite(value: float, text: str) -> float:
     if not math.isfinite(value):
         raise UnitError(f"{text[:60]!r} is too large a number")
     return value
@@ -202,9 +213,9 @@ def parse_time_s(text: str) -> float:
     """A time in seconds from ``140.2 µs``, ``140us``, ``2 ms``, ``3 s``, ``5 min``; the unit is required."""
     number, unit = _split(str(text), "a time", "140.2 us, 2 ms or 3 s")
     if unit in _TIME:
-        value = _finite(number, str(text)) * _TIME[unit]
+        value = _finite(float(number) * _TIME[unit], str(text))
     elif unit.endswith("s") and unit[:-1] in _PARTS:
-        value = _finite(number, str(text)) / _PARTS[unit[:-1]]
+        value = _finite(shifted(number, _PARTS[unit[:-1]]), str(text))
     else:
         raise UnitError(f"a time needs a unit (s, ms, us, ns, min, h), and {text!r} has {unit or 'none'!r}")
     if value < 0:
@@ -236,7 +247,8 @@ def parse_rate(text: str, unit: str | None = None) -> tuple[float, str]:
         raise UnitError(f"unknown unit {suffix!r} in {text!r}; a rate is in B/s, FLOPS, OPS or Hz with k, M, G, T, P")
     if unit is not None and found != unit:
         raise UnitError(f"{text!r} is in {found}, where {unit} is needed")
-    value = _finite(number, str(text)) * _PREFIX[prefix]
+    places = _PLACES.get(prefix)
+    value = _finite(float(number) * _BINARY[prefix] if places is None else shifted(number, places), str(text))
     if value < 0:
         raise UnitError(f"a rate cannot be negative: {text!r}")
     return value, found

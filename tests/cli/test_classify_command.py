@@ -91,7 +91,9 @@ def test_a_mask_is_a_size_of_every_attention(capsys):
         flop[causal] = json.loads(out)["rows"][0]["shape"]["flop"]
         assert status == 0 and json.loads(out)["rows"][0]["sizes"]["causal"] is (causal != "false")
     assert flop["true"] == flop[""] and 1.99 < flop["false"] / flop["true"] < 2
-    status, _, err = answer(capsys, "classify", "--op", "mla-prefill", *sizes, "--size", "causal=no", "--device", "h100")
+    status, _, err = answer(
+        capsys, "classify", "--op", "mla-prefill", *sizes, "--size", "causal=no", "--device", "h100"
+    )
     assert status == 2 and "causal is true or false" in err
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,6 +120,33 @@ def test_output_that_does_not_fit_is_reported() -> None:
     assert done.returncode == 74
     assert "could not be written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize("command", ["explain x+1", "explain x+1 --json", "classify --m 1", "--help", "device list"])
+def test_a_closed_output_is_an_output_that_could_not_be_written(command: str) -> None:
+    done = in_a_shell(f"{command} >&-")
+    assert done.returncode == 74
+    assert done.stderr.count("could not be written") == 1
+    assert "Traceback" not in done.stderr
+    assert in_a_shell(f"{command} >&- 2>&- <&-").returncode == 74
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+def test_closed_streams_change_nothing_else(tmp_path: Path) -> None:
+    """A file may not take the place of a closed stream, and what writes no output needs none."""
+    file = tmp_path / "x.c"
+    assert in_a_shell(f"emit x+1 --target c -o {file} >&-").returncode == 0
+    assert "Bad file" not in file.read_text()
+    wrong = in_a_shell("explain x+ 2>&-")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert in_a_shell("explain x+ >&-").returncode == 2
+
+
+def in_a_shell(command: str) -> subprocess.CompletedProcess[str]:
+    """``fuseline`` with redirections that only a shell can make."""
+    line = f"{shlex.quote(sys.executable)} -m fuseline {command}"
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
 
 
 def test_a_terminal_without_unicode_gets_an_answer() -> None:

@@ -23,6 +23,8 @@ POLYNOMIAL = "((a*x + b)*x + c)*x + d"
 SUM = "+".join(f"a{i}*b{i}" for i in range(16))
 ROOTS = "x" + "*1.5+y" * 200
 SOFTMAX = "m = max(x, -1); e1 = exp(x - m); out = e1 / sum(e1, -1)"
+LITTLE = "x: f32[4096, 4096]; b: f32[4096]; out = x * (b + 1)"
+AT_RIDGE = "x" + "*1.5" * 79
 N = 1 << 24
 
 
@@ -134,6 +136,21 @@ def test_one_instruction_has_nothing_to_fuse_or_plan() -> None:
     assert "decode_is_launches" not in found
     assert "fusion_saves_nothing" in found and "reuse_saves_nothing" in found
     assert not {"fusion_saves", "order_saves", "planning_saves_no_traffic", "eager_and_compiled"} & found
+
+
+def test_what_fusion_saves_is_no_factor_of_one() -> None:
+    """A vector beside a matrix is all that does not travel twice: nothing to speak of."""
+    found = explain(LITTLE)
+    assert "fusion_saves_little" in of(found) and not {"fusion_saves", "fusion_saves_nothing"} & of(found)
+    assert "fusion_saves" in of(explain(GELU)) and "fusion_saves_little" not in of(explain(GELU))
+    text = " ".join(remark.text("en") for remark in traffic_remarks(found))
+    assert "to speak of" in text and "factor of 1," not in text
+
+
+def test_a_program_at_the_ridge_is_not_a_factor_of_one_below_it() -> None:
+    found = of(explain(AT_RIDGE))
+    assert "memory_bound_at_ridge" in found and "memory_bound" not in found
+    assert "memory_bound" in of(explain(GELU))
 
 
 def test_planning_and_order_are_credited_only_where_they_save() -> None:
@@ -300,6 +317,8 @@ def cases() -> Iterator[list[Remark]]:
         "a = x*2; b = y*3; c = z*4",
         "y = x*x*w; s = sum(y, 0); t = sum(y*s, 1)",
         "; ".join(f"y{i} = a{i}*b{i}" for i in range(16)),
+        LITTLE,
+        AT_RIDGE,
     ):
         several = explain(program)
         yield [*dataflow_remarks(several), *traffic_remarks(several), *memory_remarks(several)]

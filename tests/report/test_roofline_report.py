@@ -6,6 +6,7 @@ import json
 import math
 import struct
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -173,6 +174,14 @@ def test_machines_are_shown_with_sources_in_both_languages(lang):
     compared = plain_text(comparison_document(machines, lang), 80)
     assert "0.315" in compared
     assert all(width(line) <= 80 and line == line.rstrip() for line in compared.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("cores", "unit", "shown"), [(1, "threads", "1 thread"), (2, "threads", "2 threads"), (1, "SM", "1 SM")]
+)
+def test_one_core_is_not_several(cores, unit, shown):
+    text = plain_text(device_document(replace(fl.device("h100"), cores=cores, core_unit=unit), "en"), 120)
+    assert shown in text and "1 threads" not in text
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

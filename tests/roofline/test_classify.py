@@ -123,6 +123,36 @@ def test_copies_are_memory_bound_and_need_no_ridge():
     assert found.to_dict()["shape"]["flop"] == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"m": 1}, "gemm 1x7168x16384"),
+        ({"m": 1, "n": 1, "k": 1}, "gemm 1x1x1"),
+        ({"m": 5, "sizes": {"batch": 3}}, "batched-gemm 3x5x7168x16384"),
+        ({"m": 1, "operation": "grouped-gemm", "sizes": {"groups": 1}}, "grouped-gemm 1x1x7168x16384"),
+        ({"m": 1, "operation": "batched-gemm", "sizes": {"batch": 1}}, "batched-gemm 1x1x7168x16384"),
+        (
+            {
+                "operation": "moe",
+                "sizes": {"tokens": 1, "hidden": 8, "intermediate": 4, "experts": 3, "topk": 1, "shared": 1},
+            },
+            "moe tokens=1 hidden=8 intermediate=4 experts=3 topk=1 shared=1",
+        ),
+    ],
+)
+def test_a_kernel_without_a_name_is_called_by_all_its_sizes(arguments, name):
+    """With a measured time it has the same name; a size of one is a size."""
+    assert fl.classify(**arguments, dtype="bf16").shapes[0].name == name
+    assert fl.classify(**arguments, dtype="bf16", latency_us=1e5).rows[0].row.name == name
+
+
+def test_an_array_of_sizes_has_a_place_in_the_name():
+    assert fl.classify(m=[1, 2], n=3, k=4).shapes[0].name == "gemm …x3x4"
+    sizes = {"batch": 1, "q_len": 8, "heads": 1, "causal": False}
+    name = fl.classify(operation="attention-prefill", sizes=sizes, device="h100").shapes[0].name
+    assert name.startswith("attention-prefill batch=1 q_len=8") and name.endswith("causal=false")
+
+
 @pytest.mark.parametrize("operation", sorted(shapes.OPERATIONS))
 def test_every_operation_is_classified_as_a_shape(operation):
     found = fl.classify(operation=operation, sizes=OPERATION_SIZES[operation] | {"dtype": "bf16"}, device="h100")

@@ -2,11 +2,13 @@
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fuseline as fl
 from fuseline.errors import UnitError
 from fuseline.units import (
     Quantity,
@@ -24,6 +26,7 @@ from fuseline.units import (
     parse_rate,
     parse_shape,
     parse_time_s,
+    shifted,
 )
 
 
@@ -139,6 +142,28 @@ def test_a_printed_number_is_within_half_a_unit_of_its_fourth_digit(value):
     printed = Decimal(format_number(value))
     exact = Decimal(value)
     assert abs(printed - exact) <= abs(exact) * Decimal("0.00051")
+
+
+@given(st.decimals(min_value="0.001", max_value="9999", places=3), st.sampled_from("kMGTP"))
+def test_a_rate_is_the_number_that_was_written(number, prefix):
+    """Rounded once: what is nearest to the decimal number, not a product of roundings."""
+    exact = Fraction(number) * 1000 ** ("kMGTP".index(prefix) + 1)
+    assert parse_rate(f"{number} {prefix}FLOPS") == (float(exact), "FLOP/s")
+    assert parse_rate(f"{number}e-2 {prefix}B/s") == (float(exact / 100), "B/s")
+    assert parse_time_s(f"{number} us") == float(Fraction(number) / 10**6)
+    assert shifted(float(number), 12) == float(Fraction(number) * 10**12)
+    assert shifted(float(number), -6) == float(Fraction(number) / 10**6)
+
+
+def test_shifting_keeps_what_is_no_number():
+    assert math.isnan(shifted(math.nan, 12)) and shifted(-math.inf, 9) == -math.inf
+    assert shifted(1e300, 12) == math.inf and shifted(1e-7, 9) == 100.0 and shifted(3, 0) == 3.0
+
+
+def test_rates_of_a_command_are_those_that_were_written():
+    found = fl.classify(tflops=66.9, gbps=4.35, pipes={"fix": "66.9 TB/s"}, latency_us=54.8).rows[0].to_dict()
+    assert sorted(found["achieved"].values()) == [4350000000.0, 66900000000000.0, 66900000000000.0]
+    assert found["latency_s"] == 5.48e-05
 
 
 @given(st.integers(min_value=0, max_value=2**62))

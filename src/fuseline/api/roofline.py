@@ -42,14 +42,22 @@ from fuseline.roofline.classify import Options, RowResult, classify_row
 from fuseline.roofline.efficiency import estimate
 from fuseline.roofline.lookup import Lookup
 from fuseline.roofline.row_files import RowError, read_rows
-from fuseline.roofline.rows import GIVEN, GIVEN_NAMES, MEMORY, Row, latency_from_us, positive, rate_of, with_achieved
+from fuseline.roofline.rows import (
+    GIVEN,
+    GIVEN_NAMES,
+    MEMORY,
+    PRODUCTS,
+    Row,
+    latency_from_us,
+    positive,
+    rate_of,
+    shape_name,
+    with_achieved,
+)
 from fuseline.roofline.rules import BookRule, Rule, chosen_rule, rule_named
 from fuseline.roofline.shape import analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
-from fuseline.units import Quantity, parse_rate, parse_shape
-
-_PRODUCTS = ("gemm", "grouped-gemm", "batched-gemm")
-"""The operations whose sizes are completed with those of the course."""
+from fuseline.units import Quantity, parse_rate, parse_shape, shifted
 
 DeviceFiles = Iterable[str | Path]
 
@@ -176,7 +184,7 @@ def _latency_s(latency_us: float | None, latency_s: float | None) -> float | Non
     """The one latency that was given, in seconds."""
     if latency_us is not None:
         return latency_from_us(one_number("latency_us", latency_us))
-    return None if latency_s is None else latency_from_us(one_number("latency_s", latency_s) * 1e6)
+    return None if latency_s is None else latency_from_us(shifted(one_number("latency_s", latency_s), 6))
 
 
 def formula_cost(
@@ -231,7 +239,7 @@ def _overview(given: Device | None, lookup: Lookup, options: Options) -> Classif
 def _shape(operation: str, size: Mapping[str, Any], dtype: str | None) -> ShapeCost:
     """The cost of the shape asked for; a product completes what is missing with the course's sizes."""
     filled = dict(size)
-    if operation_name(operation) in _PRODUCTS:
+    if operation_name(operation) in PRODUCTS:
         filled = {"n": CLASSIFIED_N, "k": CLASSIFIED_K} | filled
         if "m" not in filled:
             raise ShapeError(f"{operation} needs m, its rows: give --m (m=… in Python)")
@@ -253,8 +261,7 @@ def _shape_result(name: str, cost: ShapeCost, target: Device, options: Options) 
     if single:
         main = analysis.pipes[0].dtype if analysis.pipes else cost.dtype
         found = estimate(target.name, cost.operation, main, analysis.bound, float(analysis.bound_time_s))
-    label = name or f"{cost.operation} {'x'.join(str(v) for v in cost.sizes.values() if isinstance(v, int) and v != 1)}"
-    return ShapeResult(label.strip(), analysis, found)
+    return ShapeResult(name or shape_name(cost.operation, cost.sizes), analysis, found)
 
 
 def _single_row(
@@ -277,15 +284,10 @@ def _single_row(
     types = parse_operands(dtype or size.get("dtype") or (cost.dtype if cost else _default_dtype(operation)))
     if waves is not None:
         positive(one_number("waves", waves), "waves", "waves")
-    if filled and operation in _PRODUCTS:
+    if filled and operation in PRODUCTS:
         filled = {"n": CLASSIFIED_N, "k": CLASSIFIED_K} | filled
-    order = ("groups", "batch", "m", "n", "k")
-    filled = {key: filled[key] for key in (*order, *filled) if key in filled}
-    label = name or "x".join(str(value) for value in filled.values()) or GIVEN_NAMES[cost is not None]
-    if not name and filled and operation not in _PRODUCTS:
-        label = f"{operation} {label}"
     return Row(
-        name=label,
+        name=name or (shape_name(operation, filled) if filled else GIVEN_NAMES[cost is not None]),
         device=target.name,
         dtype=types.compute,
         operation="formula" if cost is not None else operation,
@@ -304,9 +306,9 @@ def _given_rates(
     achieved: dict[str, Quantity] = {}
     if tflops is not None:
         unit = rate_unit(row.compute_dtype)
-        achieved[row.compute_key] = rate_of(row.compute_key, one_number("tflops", tflops), 1e12, unit, row)
+        achieved[row.compute_key] = rate_of(row.compute_key, one_number("tflops", tflops), 12, unit, row)
     if gbps is not None:
-        achieved[MEMORY] = rate_of(MEMORY, one_number("gbps", gbps), 1e9, "B/s", row)
+        achieved[MEMORY] = rate_of(MEMORY, one_number("gbps", gbps), 9, "B/s", row)
     for pipe, rate in (pipes or {}).items():
         if pipe in achieved:
             raise UnitError(f"the rate of {pipe} is given twice")
@@ -317,7 +319,7 @@ def _given_rates(
         value, unit = parse_rate("" if rate is None else rate)
         if unit == "Hz":
             raise UnitError(f"the rate of {pipe} must be in B/s, FLOPS or OPS, not {rate!r}")
-        achieved[pipe] = rate_of(pipe, value, 1.0, unit, row)
+        achieved[pipe] = rate_of(pipe, value, 0, unit, row)
     return achieved
 
 

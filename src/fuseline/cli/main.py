@@ -48,6 +48,7 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command that ``arguments`` name, reporting its errors on stderr, and return the exit status."""
+    _stand_in_for_closed_streams()
     _tolerate_narrow_encodings()
     try:
         status = _call(arguments)
@@ -59,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         status = INTERRUPTED
     except Exception:  # noqa: BLE001 - reported in full, under a status that cannot be taken for an answer
         status = _report_defect()
-    return _flush() or status
+    return _flush(status)
 
 
 def _call(arguments: Sequence[str]) -> int:
@@ -84,7 +85,7 @@ def _explain_system_error(error: OSError) -> int:
     """A file that cannot be used is bad input; a full disk or a lost terminal under the output is nobody's mistake."""
     if error.filename is not None:
         return _complain(f"{error.filename}: {error.strerror}", BAD_INPUT)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF):
         return _complain(f"the output could not be written: {error.strerror}", OUTPUT_LOST)
     return _report_defect()
 
@@ -97,6 +98,29 @@ def _report_defect() -> int:
     return _complain("this is a defect in fuseline; please report it with the lines above", DEFECT)
 
 
+def _stand_in_for_closed_streams() -> None:
+    """Give the process the streams that it was started without (``>&-``), so that no file takes their places.
+
+    What is written to such an output fails as it does on a full disk; errors have nowhere to go and are dropped.
+    """
+    for number, name, mode in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is not None or _is_open(number):
+            continue
+        opened = os.open(os.devnull, mode)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
 def _tolerate_narrow_encodings() -> None:
     """A terminal that cannot show × or 中 shows a question mark instead of ending the program."""
     for stream in (sys.stdout, sys.stderr):
@@ -105,17 +129,17 @@ def _tolerate_narrow_encodings() -> None:
             reconfigure(errors="replace")
 
 
-def _flush() -> int:
+def _flush(status: int) -> int:
     """Write out what is buffered; where nobody reads it or it does not fit, drop it and return the status for that."""
     if sys.stdout is None:
-        return DONE
+        return status
     try:
         sys.stdout.flush()
-        return DONE
+        return status
     except BrokenPipeError:
         status = BROKEN_PIPE
     except OSError as error:
-        status = _explain_system_error(error)
+        status = status if status == OUTPUT_LOST else _explain_system_error(error)
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), sys.stdout.fileno())
     return status

@@ -155,6 +155,8 @@ def _fusion(e: Explanation) -> Remark:
     facts |= {"before": format_bytes(apart.bytes), "after": format_bytes(together.bytes)}
     if together.bytes >= apart.bytes:
         return _remark("fusion_saves_nothing", **facts)
+    if apart.bytes <= (1 + TANGIBLE) * together.bytes:
+        return _remark("fusion_saves_little", **facts)
     return _remark("fusion_saves" if together.kernels == 1 else "fusion_saves_in_several_kernels", **facts)
 
 
@@ -165,8 +167,9 @@ def _memory_bound(e: Explanation) -> list[Remark]:
     if ridge is None:
         found = [_remark("memory_bound_without_peak", intensity=intensity, dtype=e.dtype)]
     elif t.arithmetic_intensity_flop_per_byte > 0:
-        factor = ratio(ridge / t.arithmetic_intensity_flop_per_byte)
-        found = [_remark("memory_bound", intensity=intensity, ridge=format_number(ridge), factor=factor)]
+        below = ridge / t.arithmetic_intensity_flop_per_byte
+        code = "memory_bound" if below > 1 + TANGIBLE else "memory_bound_at_ridge"
+        found = [_remark(code, intensity=intensity, ridge=format_number(ridge), factor=ratio(below))]
     else:
         found = [_remark("moves_only")]
     return found + _epilogue(e)

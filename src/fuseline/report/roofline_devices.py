@@ -65,7 +65,8 @@ def device_document(device: Device, lang: str | None = None, *further: str) -> D
     language = resolve_language(lang)
     facts = []
     if device.cores:
-        facts.append(text("device.cores", language, count=device.cores, unit=device.core_unit))
+        unit = device.core_unit.removesuffix("s") if device.cores == 1 else device.core_unit
+        facts.append(text("device.cores", language, count=device.cores, unit=unit))
     if device.clock:
         facts.append(text("device.clock", language, value=str(device.clock)))
     if device.aliases:

@@ -20,7 +20,7 @@ from fuseline.cost.shapes import operation_name
 from fuseline.errors import DataFileError, FuselineError, UnitError, nearest
 from fuseline.machine.dtypes import rate_unit
 from fuseline.machine.files import read_text_file
-from fuseline.roofline.rows import MEMORY, SIZE_COLUMNS, Row, latency_from_us, positive, rate_of, row_cost
+from fuseline.roofline.rows import MEMORY, SIZE_COLUMNS, Row, latency_from_us, positive, rate_of, row_cost, shape_name
 from fuseline.roofline.rules import Note
 from fuseline.units import Quantity, parse_count
 
@@ -28,7 +28,7 @@ _WORD_SIZES = ("kind", "scales", "causal")
 _NUMBERS = ("latency_us", "tflops", "tops", "gbps", "waves")
 _KNOWN = ("name", "device", "dtype", *SIZE_COLUMNS, *_NUMBERS)
 _TEXTS = ("operation", "group", "operands", "table", "says", "says_text", "source", "note")
-_SUFFIXES = {"_tflops": (1e12, "FLOP/s"), "_tops": (1e12, "OP/s"), "_gbps": (1e9, "B/s")}
+_SUFFIXES = {"_tflops": (12, "FLOP/s"), "_tops": (12, "OP/s"), "_gbps": (9, "B/s")}
 _SEPARATORS = ",;\t"
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+$")
 
@@ -54,14 +54,14 @@ class _Reader:
     """What every row of a file shares: where its columns stand, and what fills empty cells.
 
     ``sizes`` are the names of sizes and ``size_places`` their columns; ``pipes``, the rates of further pipes, are
-    ``(place, column, pipe, factor, unit)``.
+    ``(place, column, pipe, places of the unit, unit)``.
     """
 
     path: str
     places: dict[str, int]
     sizes: tuple[str, ...]
     size_places: tuple[int, ...]
-    pipes: tuple[tuple[int, str, str, float, str], ...]
+    pipes: tuple[tuple[int, str, str, int, str], ...]
     device: str
     dtype: str
 
@@ -88,7 +88,7 @@ class _Reader:
         latency, waves = cells[at("latency_us", ABSENT)], cells[at("waves", ABSENT)]
         achieved: dict[str, Quantity] = {}  # filled below: what a rate belongs to depends on the rest of the row
         row = Row(
-            name=cells[at("name", ABSENT)] or _shape_name(operation, sizes) or f"line {line}",
+            name=cells[at("name", ABSENT)] or (shape_name(operation, sizes) if sizes else "") or f"line {line}",
             device=cells[at("device", ABSENT)] or self.device,
             dtype=dtype,
             operation=operation,
@@ -119,13 +119,13 @@ class _Reader:
             text = cells[self.places.get(column, ABSENT)]
             if text:
                 key, unit = row.compute_key, rate_unit(row.compute_dtype)
-                yield key, rate_of(key, _number(text, column), 1e12, unit, row)
+                yield key, rate_of(key, _number(text, column), 12, unit, row)
         text = cells[self.places.get("gbps", ABSENT)]
         if text:
-            yield MEMORY, rate_of(MEMORY, _number(text, "gbps"), 1e9, "B/s", row)
-        for place, column, pipe, factor, unit in self.pipes:
+            yield MEMORY, rate_of(MEMORY, _number(text, "gbps"), 9, "B/s", row)
+        for place, column, pipe, places, unit in self.pipes:
             if cells[place]:
-                yield pipe, rate_of(pipe, _number(cells[place], column), factor, unit, row)
+                yield pipe, rate_of(pipe, _number(cells[place], column), places, unit, row)
 
 
 def read_rows(path: str | Path, default_device: str = "", default_dtype: str = "") -> tuple[list[Row], list[RowError]]:
@@ -257,8 +257,3 @@ def _number(text: str, column: str) -> float:
         return float(text)
     except ValueError as error:
         raise UnitError(f"{column} is not a number: {text[:40]!r}") from error
-
-
-def _shape_name(operation: str, sizes: Mapping[str, Any]) -> str:
-    product = [str(sizes[name]) for name in ("groups", "m", "n", "k") if name in sizes]
-    return "x".join(product) or f"{operation} {'x'.join(str(size) for size in sizes.values())}".strip()

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from fuseline.cost.shape_cost import ShapeCost
 from fuseline.cost.shapes import OPERATIONS, VECTOR_OPERATIONS, operation_sizes, shape_cost, vector_dtype
 from fuseline.errors import UnitError
 from fuseline.machine.files import MAX_FIGURE
 from fuseline.roofline.rules import Note
-from fuseline.units import Quantity, Source, SourceKind
+from fuseline.units import Quantity, Source, SourceKind, shifted
 
 COMPUTE = "compute"
 MEMORY = "memory"
@@ -37,6 +39,9 @@ _PRODUCT_SIZES = {
     "moe": {"m": "tokens", "n": "intermediate", "k": "hidden"},
 }
 """What m, n and k mean for operations that tables list as products."""
+
+PRODUCTS = ("gemm", "grouped-gemm", "batched-gemm")
+"""The operations that are named by their sizes alone, and completed with those of the course."""
 
 MAX_RATE = MAX_FIGURE
 """Measured rates above what a device file may state are a mistake of units, too."""
@@ -107,6 +112,31 @@ def row_cost(operation: str, sizes: Mapping[str, Any], dtype: str, operands: str
     return shape_cost(operation, **size, dtype=dtype if operation in VECTOR_OPERATIONS else operands)
 
 
+def shape_name(operation: str, sizes: Mapping[str, Any]) -> str:
+    """What a kernel without a name is called: every size that was given, since shapes may differ in any of them.
+
+    A product is ``gemm 1x7168x16384``, others say which size is which; an array of sizes is ``…``.
+    """
+    if operation in PRODUCTS:
+        order = [name for name in ("groups", "batch", "m", "n", "k") if name in sizes]
+        if operation == "gemm" and "batch" in order:
+            batched = not _is_one(sizes["batch"])
+            operation, order = ("batched-gemm", order) if batched else (operation, order[1:])
+        return f"{operation} {'x'.join(_size_text(sizes[name]) for name in order)}"
+    named = [f"{name}={_size_text(size)}" for name, size in sizes.items()]
+    return " ".join([operation, *named]).strip()
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, (int, np.integer)) and size == 1
+
+
+def _size_text(size: Any) -> str:
+    if isinstance(size, (bool, np.bool_)):
+        return str(size).lower()
+    return str(size) if isinstance(size, (str, int, np.integer)) else "…"
+
+
 def positive(value: float, what: str, unit: str, most: float = MAX_RATE) -> float:
     """``value`` checked as a finite positive number that is not absurd; raises ``UnitError`` naming ``what``."""
     if not math.isfinite(value) or value <= 0:
@@ -128,13 +158,12 @@ def with_achieved(row: Row, achieved: Mapping[str, Quantity]) -> Row:
 
 def latency_from_us(latency_us: float) -> float:
     """Seconds from microseconds, checked."""
-    return positive(latency_us, "latency_us", "us", MAX_LATENCY_S * 1e6) / 1e6
+    return shifted(positive(latency_us, "latency_us", "us", MAX_LATENCY_S * 1e6), -6)
 
 
-def rate_of(pipe: str, value: float, factor: float, unit: str, row: Row) -> Quantity:
-    """A measured rate of ``pipe`` for ``row``, checked; ``value`` is in the unit that ``factor`` converts from."""
-    positive(value, f"the rate of {pipe}", unit, MAX_RATE / factor)
-    checked = value * factor
+def rate_of(pipe: str, value: float, places: int, unit: str, row: Row) -> Quantity:
+    """A measured rate of ``pipe`` for ``row``, checked; ``value`` is in ``10^places`` of the unit."""
+    checked = positive(shifted(value, places), f"the rate of {pipe}", unit)
     if unit == "B/s" or pipe not in (COMPUTE, "matrix", row.compute_key):
         dtype = ""
     else:

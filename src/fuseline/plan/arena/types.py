@@ -88,6 +88,7 @@ class Buffer:
 
 _NUMBERS = ("lower", "upper", "size", "alignment")
 _OPTIONAL_NUMBERS = ("offset", "hint")
+_IN_BYTES = ("size", "alignment", "offset")
 
 
 def _has_plain_types(b: Buffer) -> bool:
@@ -159,6 +160,9 @@ def _id_problem(buffer_id: str) -> str | None:
 
 
 def _buffer_problem(b: Buffer) -> str | None:
+    past = next((n for n in _IN_BYTES if (getattr(b, n) or 0) > MAX_TOTAL_BYTES), None)
+    if past is not None:
+        return f"its {past} exceeds 2**60 bytes"
     offset, hint = b.offset or 0, b.hint or 0
     if max(abs(b.lower), abs(b.upper), abs(b.size), abs(b.alignment), abs(offset), abs(hint)) > MAX_VALUE:
         names = (*_NUMBERS, *_OPTIONAL_NUMBERS)
