@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arenas import instances, least_peak, live_sum, valid, windowed
 import fuseline as fl
+from arenas import instances, least_peak, live_sum, valid, windowed
 from fuseline.errors import InfeasibleError, PlanError
 from fuseline.plan.arena import engine, exact, portfolio, walk_loops
 from fuseline.plan.arena.checker import check
