@@ -126,16 +126,20 @@ def __getattr__(name: str) -> object:
     """The public object ``name``, loaded from its module and kept."""
     if name not in __all__:
         raise AttributeError(f"module 'fuseline' has no attribute {name!r}")
-    import importlib
+    from fuseline.floating_point import in_default_environment
 
-    from fuseline.floating_point import default_environment
-
-    with default_environment():  # modules keep numbers that they compute
-        if name in _SHOWN:  # these print themselves, in words that `api` does not have
-            importlib.import_module("fuseline.report.views").register()
-        value: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
+    value = in_default_environment(_loaded)(name)  # modules keep numbers that they compute
     globals()[name] = value
     return value
+
+
+def _loaded(name: str) -> object:
+    import importlib
+
+    if name in _SHOWN:  # these print themselves, in words that `api` does not have
+        importlib.import_module("fuseline.report.views").register()
+    found: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from fuseline.c_library import c_library_with
 
@@ -19,20 +18,29 @@ _ROOM_BYTES = 64
 """More than any platform's `fenv_t`: 32 bytes on x86-64, 8 on AArch64."""
 
 
-@contextmanager
-def default_environment() -> Iterator[None]:
-    """Work in C's default floating-point environment; then the thread's own modes and flags are back.
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
-    Also a decorator, written with its parentheses.
+
+def in_default_environment(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Decorator: the function works in C's default floating-point environment; then the thread's own modes and flags
+    are back.
+
+    No context manager: an interrupt on the way into one or out of it would leave the thread in the wrong environment.
     """
-    get, put, default = _functions()
-    saved = ctypes.create_string_buffer(_ROOM_BYTES)
-    get(saved)
-    put(default)
-    try:
-        yield
-    finally:
-        put(saved)
+
+    @functools.wraps(function)
+    def inside(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        get, put, default = _functions()
+        saved = ctypes.create_string_buffer(_ROOM_BYTES)
+        get(saved)
+        try:
+            put(default)
+            return function(*args, **kwargs)
+        finally:
+            put(saved)
+
+    return inside
 
 
 @functools.cache

@@ -20,7 +20,7 @@ def cache_folder() -> Path:
     """``FUSELINE_CACHE_DIR``, or the folder for caches that the platform gives this user."""
     chosen = os.environ.get("FUSELINE_CACHE_DIR")
     if chosen:
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("fuseline", appauthor=False))

@@ -113,3 +113,10 @@ def test_numbers_beside_other_libraries_arrays_and_in_reductions() -> None:
     assert summed(x, 100, y) == np.sum(x * np.int8(100) + y)
     with pytest.raises(NumberRangeError, match="is 128"):
         summed(x, 128, y)
+
+
+def test_integers_that_only_uint64_holds_stay_integers() -> None:
+    x, y = np.float32([2]), np.uint64([1])
+    np.testing.assert_array_equal(fl.compile("x*(y - s)")(x=x, y=y, s=2**63), x * (y - 2**63))
+    np.testing.assert_array_equal(fl.compile("where(y < s, x, 0)")(x=x, y=np.uint64([2**64 - 2]), s=2**64 - 1), x)
+    np.testing.assert_array_equal(fl.compile("(y | s) + x")(x=x, y=y, s=2**63), (y | np.uint64(2**63)) + x)

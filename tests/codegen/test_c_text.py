@@ -268,3 +268,17 @@ def test_a_value_called_like_a_loop_index_does_not_stand_for_it(tmp_path):
 def test_declared_shapes_beside_open_ones_are_refused(text):
     with pytest.raises(UnsupportedError, match="the shape of every array, or of none"):
         emit_program(optimize(graph(text)), "kernel")
+
+
+@pytest.mark.parametrize("name", ["isnan", "signbit", "abs", "new", "template", "xor"])
+def test_names_that_headers_or_other_languages_use_are_changed(name, tmp_path):
+    from fuseline.api.kernel import compile as compile_kernel
+
+    text = compile_kernel("x + 1", name=name).emit("c")
+    assert f" {name}(" not in text
+    if find_c_compiler() is None:
+        return
+    (tmp_path / "kernel.c").write_text(text)
+    subprocess.run(
+        [*find_c_compiler().command, "-std=c11", "-Wall", "-Werror", "-c", "kernel.c"], cwd=tmp_path, check=True
+    )

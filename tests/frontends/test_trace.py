@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import enum
 import inspect
 import math
 from pathlib import Path
@@ -15,7 +16,7 @@ from fuseline.errors import FuselineError, TraceError, TypeRuleError
 from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 from fuseline.ir import interpret
-from fuseline.ir.dtype import BOOL, F32, F64, I32
+from fuseline.ir.dtype import BOOL, F32, F64, I32, I64
 from fuseline.ir.program import Declaration, Program
 from fuseline.ir.specialise import input_types, specialise
 from fuseline.ir.types import TensorType
@@ -381,3 +382,13 @@ def test_a_function_whose_file_holds_something_else_by_now_is_traced_all_the_sam
     exec(compile("\n\ndef double(x):\n    h = x + x\n    return h * 0.5\n", str(path), "exec"), names)
     path.write_text(now)
     assert same_program(trace(names["double"]), "h = x + x; out = h * 0.5")
+
+
+def test_numbers_of_a_type_of_their_own_have_a_dtype_as_in_numpy() -> None:
+    class Factor(enum.IntEnum):
+        THREE = 3
+
+    node = trace(lambda x: x * Factor.THREE).outputs[0][1]
+    (constant,) = (a for a in node.args if a.op != "input")
+    assert (constant.op, constant.dtype) == ("const", I64)
+    assert (np.int8([100]) * Factor.THREE).dtype == np.int64

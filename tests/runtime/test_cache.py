@@ -79,6 +79,14 @@ def test_a_link_or_a_file_that_others_may_write_is_not_believed(objects: ObjectC
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this machine")
+def test_an_entry_of_absurd_length_is_a_miss_that_takes_no_memory(objects: ObjectCache) -> None:
+    objects.put(KEY, b"code" * 100)
+    os.truncate(entry_file(objects), 1 << 40)
+    assert objects.get(KEY) is None
+    assert "larger" in objects.last_problem
+    assert objects.put(KEY, b"code") and objects.get(KEY) == b"code"
+
+
 def test_a_pipe_in_place_of_an_entry_is_a_miss_and_nobody_waits(objects: ObjectCache) -> None:
     objects.put(KEY, b"code")
     entry_file(objects).unlink()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import inspect
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import weakref
@@ -349,3 +351,24 @@ def test_python_numbers_take_the_dtype_of_arrays_of_ml_dtypes() -> None:
         assert result.dtype == ml_dtypes.bfloat16
         assert result.tobytes() == kernel(x, np.array(number, ml_dtypes.bfloat16)).tobytes()
     assert compile("x: bf16; s: bf16; y = x*s")(x, 2.0).dtype == ml_dtypes.bfloat16
+
+
+def test_a_call_without_axes_returns_scalars_every_time() -> None:
+    single, several = compile("x*2"), compile("a = x*2; b = x + 1")
+    for value in (np.float32(3), np.array(3, np.float32)):
+        for _ in range(4):
+            assert type(single(value)) is np.float32
+            assert [type(r) for r in several(value)] == [np.float32] * 2
+
+
+def test_numbers_are_converted_in_the_default_environment_however_many_calls_there_were() -> None:
+    library, upward = ctypes.CDLL(None), {"x86_64": 0x800, "aarch64": 0x400000}.get(platform.machine())
+    if upward is None:
+        pytest.skip("the number of the rounding mode is not known here")
+    kernel = compile("x + y")
+    library.fesetround(upward)
+    try:
+        results = {float(kernel(np.zeros(n, np.float32), 16777217)[0]) for n in range(1030, 1100)}
+    finally:
+        library.fesetround(0)
+    assert results == {16777216.0}

@@ -270,7 +270,7 @@ def test_operands_by_name_and_numbers_in_front_are_calls_like_any_other() -> Non
         assert kernel(1.0, 2.0, 3) == 5.0
     assert python_calls(lambda: kernel(2.5, x, b)) == 0
     fast = kernel._fast
-    assert fast is None or len(fast._records) == 2
+    assert fast is None or len(fast._places) == 2
 
 
 def test_calls_of_one_kind_are_remembered_once() -> None:
@@ -280,7 +280,7 @@ def test_calls_of_one_kind_are_remembered_once() -> None:
         kernel(x, y, out=x[:])
         kernel(np.float32(2), y)
         kernel(y=y, x=x)
-    assert kernel._fast is None or len(kernel._fast._records) == 2
+    assert kernel._fast is None or len(kernel._fast._places) == 2
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i8", "u4", "?"])

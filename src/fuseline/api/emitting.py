@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fuseline.errors import UnknownNameError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.graph import Graph
 from fuseline.runtime.compile import assembly_text, llvm_text
 from fuseline.runtime.host import host_target
@@ -13,7 +13,7 @@ from fuseline.runtime.host import host_target
 EmitTarget = Literal["numpy", "numpy-planned", "c", "llvm", "asm"]
 
 
-@default_environment()
+@in_default_environment
 def emit_text(graph: Graph, target: str, name: str) -> str:
     """The text of an optimised graph in one of the targets."""
     match target:

@@ -15,7 +15,7 @@ import numpy as np
 from fuseline.api.emitting import EmitTarget, emit_text
 from fuseline.api.program import Source, as_program
 from fuseline.errors import TraceError, TypeRuleError, UnsupportedError, UsageError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -310,7 +310,7 @@ class ReducingKernel(Kernel):
         """Refused: a ufunc computes each element from one element of each operand."""
         raise UnsupportedError(f"{self.name} reduces over axes, so it is not a ufunc; call it directly")
 
-    @default_environment()
+    @in_default_environment
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
         out = named.pop("out", None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuseline.api.defaults import RUN_DTYPE
 from fuseline.errors import ShapeError, TypeRuleError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph
@@ -134,7 +134,7 @@ def optimize(g: Graph) -> Graph:
     return run_pipeline(g)
 
 
-@default_environment()
+@in_default_environment
 def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) -> Any:
     """The outputs of a graph by the interpreter, the plain and slow definition of what it means.
 

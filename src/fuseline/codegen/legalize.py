@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuseline.errors import UnsupportedError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.build import Expr, call, where
 from fuseline.ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, DType
 from fuseline.ir.graph import Graph
@@ -20,7 +20,7 @@ from fuseline.ir.node import Node, const, const_array, const_bits
 from fuseline.ops import OPERATIONS
 
 
-@default_environment()
+@in_default_environment
 def legalize(graph: Graph, *, native_half: bool = False, library: frozenset[str] = frozenset()) -> Graph:
     """``graph``, already expanded to primitives, with every conversion explicit.
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from fuseline.errors import FormulaError, nearest
 from fuseline.excerpts import line_starts
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.frontends.lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken, digest, make_tables
 from fuseline.ir.dtype import DTYPES, dtype
 from fuseline.ir.garbage import collection_paused
@@ -49,7 +49,7 @@ _HINTS = {
 }
 
 
-@default_environment()
+@in_default_environment
 def parse_formula(text: str) -> Program:
     """The program of a formula text; `FormulaError` with line, column and caret for anything that is not one."""
     if not isinstance(text, str):

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from fuseline.errors import FuselineError, TraceAttributeError, TraceError, TypeRuleError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.frontends.frames import SourceBlock
-from fuseline.ir.dtype import DType, dtype
+from fuseline.ir.dtype import F64, I64, DType, dtype
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import MAX_NODES
 from fuseline.ir.node import Attrs, Node, const, literal, make
@@ -26,7 +26,7 @@ from fuseline.ir.program import RESERVED_INPUTS, Declaration, Program, ValueName
 from fuseline.ops import OPERATIONS
 
 
-@default_environment()
+@in_default_environment
 def trace(
     function: Callable[..., Any], *, name: str | None = None, constants: Mapping[str, object] | None = None
 ) -> Program:
@@ -146,12 +146,10 @@ class Recording:
             return value.node
         if isinstance(value, np.generic):  # before float, of which np.float64 is one: NumPy's scalars have a dtype
             return const(value, self.dtype(value))
-        if isinstance(value, bool):
-            return literal(value)
-        if isinstance(value, int):
-            return literal(int(value))
-        if isinstance(value, float):
-            return literal(float(value))
+        if type(value) in (bool, int, float):
+            return literal(value)  # type: ignore[arg-type]
+        if isinstance(value, int | float):  # of a type of its own, as an IntEnum: NumPy gives it a dtype
+            return const(value, I64 if isinstance(value, int) else F64)
         return self.capture(value) if isinstance(value, np.ndarray) else None
 
     def required(self, value: object, what: str) -> Node:

@@ -9,38 +9,57 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_builders = 0
-_was_enabled = False
+
+class _Builder:
+    """Somebody who builds a graph. It is gone with the frame that made it, whatever an interrupt leaves out."""
+
+    __slots__ = ("__weakref__",)
+
+
+_lock = threading.RLock()  # a handler of signals may build a graph while its thread is in here
+_builders: set[weakref.ref[_Builder]] = set()
+"""Without callbacks: these would be places for interrupts to be lost in."""
+_is_paused = False
+"""Whether collections are off because of the builders."""
 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
     """No collection inside; afterwards as before. Threads may be inside at the same time."""
-    global _builders, _was_enabled
-    with _lock:
-        if _builders == 0:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _builders += 1
+    builder = _Builder()
     try:
+        with _lock:
+            _builders.add(weakref.ref(builder))
+            _settle()
         yield
     finally:
         with _lock:
-            _builders = max(0, _builders - 1)
-            if _builders == 0 and _was_enabled:
-                gc.enable()
+            _builders.discard(weakref.ref(builder))
+            _settle()
+
+
+def _settle() -> None:
+    """Collections off while there are builders, and on again where they were before."""
+    global _is_paused
+    _builders.difference_update([b for b in _builders if b() is None])
+    if _builders and not _is_paused and gc.isenabled():
+        _is_paused = True
+        gc.disable()
+    elif _is_paused and not _builders:
+        gc.enable()
+        _is_paused = False
 
 
 def _start_anew() -> None:
     """In a forked child the other threads, and what they were building, do not exist."""
-    global _lock, _builders
-    _lock, _builders = threading.Lock(), 0
-    if _was_enabled:
-        gc.enable()
+    global _lock
+    _lock = threading.RLock()
+    _builders.clear()
+    _settle()
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from fuseline import numerics as nm
 from fuseline.errors import ShapeError, TypeRuleError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.dtype import DType
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import apply, normal_axes, signature
@@ -25,7 +25,7 @@ from fuseline.ops import OPERATIONS
 Array = nm.Array
 
 
-@default_environment()
+@in_default_environment
 def interpret(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, Array]:
     """The outputs, by name, for input arrays by name; each array already of its input's dtype.
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from fuseline.errors import FuselineError, LiteralError, ShapeError
 from fuseline.excerpts import located, source_line
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits
-from fuseline.ir.dtype import BOOL, F64, I64, DType, common_dtype
+from fuseline.ir.dtype import BOOL, F64, I64, U64, DType, common_dtype
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import signature, tensor_type
@@ -34,11 +34,12 @@ def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
     return specialise_for_numbers(program, types, frozenset())[0]
 
 
-@default_environment()
+@in_default_environment
 def specialise_for_numbers(
     program: Program, types: Mapping[str, TensorType], numbers: frozenset[str]
 ) -> tuple[Graph, Limits]:
-    """The same where ``numbers`` are inputs that a call gives Python numbers for, typed bool, int64 or float64.
+    """The same where ``numbers`` are inputs that a call gives Python numbers for, typed bool, int64, uint64 or
+    float64.
 
     Each operation converts them to the dtype of the arrays beside them, as it does the numbers of the program. With the
     graph come the limits of what is an integer.
@@ -55,12 +56,12 @@ def specialise_for_numbers(
 
 @dataclass(frozen=True, slots=True)
 class _WeakNode:
-    """A number of a call, or what is computed of such numbers alone: a bool, int64 or float64 that has met no array."""
+    """A number of a call, or what is computed of such numbers alone, that has met no array."""
 
     node: Node
 
 
-_LIKE: dict[DType, Number] = {BOOL: False, I64: 0, F64: 0.0}
+_LIKE: dict[DType, Number] = {BOOL: False, I64: 0, U64: 0, F64: 0.0}
 """A Python number of the kind that a dtype stands for."""
 
 Strong = Node | Number
@@ -134,17 +135,17 @@ class _Specialisation:
             strong[0] = self.strengthened(operands[0], None)
         if beside.is_integer and not kept:
             for untyped, v in zip(node.args, operands, strict=True):
-                if isinstance(v, _WeakNode) and v.node.dtype is I64:
+                if isinstance(v, _WeakNode) and v.node.dtype.is_integer:
                     is_exponent = node.op == "pow" and untyped is node.args[1]
                     low, high = limits(beside)
                     self.limit(untyped, max(low, 0) if is_exponent else low, high)
         args = self.met(node.op, strong)
         is_comparison = row.type_rule == "compare"
         made = self.comparison(node, args, strong) if is_comparison else self.made(node.op, args, node.attrs, node)
-        if not among_numbers or made.dtype not in (BOOL, I64, F64):
+        if not among_numbers or made.dtype not in _LIKE:
             return made
-        if made.dtype is I64:
-            self.limit(node, *limits(I64))
+        if made.dtype.is_integer:
+            self.limit(node, *limits(made.dtype))
         return _WeakNode(made)
 
     def limit(self, untyped: Node, low: int, high: int) -> None:

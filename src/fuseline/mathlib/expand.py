@@ -7,7 +7,7 @@ only outputs and explicit casts round (SEMANTICS.md P2). Reductions stay: the lo
 
 from __future__ import annotations
 
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.build import Expr
 from fuseline.ir.dtype import BOOL, F32, DType
 from fuseline.ir.graph import Graph
@@ -19,7 +19,7 @@ from fuseline.mathlib.functions import FUNCTIONS
 from fuseline.ops import OPERATIONS
 
 
-@default_environment()
+@in_default_environment
 def expand(graph: Graph, library: frozenset[str] = frozenset()) -> Graph:
     """``graph`` with the same inputs, output names and types, made of primitives and reductions.
 

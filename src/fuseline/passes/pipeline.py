@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fuseline.errors import VerifyError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.graph import Graph
 from fuseline.ir.verify import CHECK, verify
 from fuseline.passes import fold, simplify
@@ -32,7 +32,7 @@ PIPELINE = (
 )
 
 
-@default_environment()
+@in_default_environment
 def optimize(graph: Graph, passes: Sequence[Pass] = PIPELINE, check: bool | None = None) -> Graph:
     """The graph after ``passes``; with ``check`` (default: FUSELINE_CHECK) it is verified before, between and after."""
     check = CHECK if check is None else check

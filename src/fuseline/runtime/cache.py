@@ -107,7 +107,10 @@ class ObjectCache:
             if not stat.S_ISREG(facts.st_mode) or not is_private(facts):
                 self.last_problem = f"{key}{_SUFFIX} is not a file that only this user may write; ignored"
                 return None
-            data = stream.readall()
+            if facts.st_size > self.limit_bytes:
+                self.last_problem = f"{key}{_SUFFIX} is larger than all entries may be; ignored"
+                return None
+            data = stream.read(facts.st_size)
             if time.time() - facts.st_mtime > _TOUCH_AFTER_S:
                 with contextlib.suppress(OSError):  # a read-only cache still serves
                     os.utime(file)

@@ -9,7 +9,7 @@ from fuseline.codegen.llvm import BodyText, body_text
 from fuseline.codegen.llvm.body import SYMBOL
 from fuseline.codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from fuseline.codegen.llvm.target import LlvmTarget
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.graph import Graph
 from fuseline.ops import OPERATIONS
 from fuseline.runtime import frame, host, jit, native
@@ -71,7 +71,7 @@ def body_image(text: str, target: LlvmTarget) -> Image:
     return replace(image, code=bytes(code))
 
 
-@default_environment()
+@in_default_environment
 def llvm_text(graph: Graph, target: LlvmTarget) -> BodyText:
     """The LLVM text of ``graph``'s body (optimised, not expanded)."""
     from fuseline.mathlib.expand import expand

@@ -32,6 +32,11 @@ _NUMBER = -1  # the rank of a Python number
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
 
+_RECORD_FIELDS = 10
+_LIKE_NO_CALL = (ctypes.c_void_p * _RECORD_FIELDS)()
+"""A record of an entry that does not exist, where there is none yet."""
+
+
 class _MethodDef(ctypes.Structure):
     """PyMethodDef of Python's C API."""
 
@@ -72,10 +77,10 @@ class FastCall:
 
     def __init__(self, slow: Callable[..., Any], few_rows: int, single: bool) -> None:
         self._few_rows = few_rows
-        self._records: list[_Record] = []
+        self._records: list[_Record | None] = [None] * _PREPARED_CALLS
         self._places: dict[tuple[Any, ...], int] = {}  # of the records, by what makes a call like theirs
         self._next_record = 0
-        self._table = (ctypes.c_void_p * (1 + _PREPARED_CALLS))()
+        self._table = (ctypes.c_void_p * (1 + _PREPARED_CALLS))(0, *[ctypes.addressof(_LIKE_NO_CALL)] * _PREPARED_CALLS)
         self._lock = Lock()
         out_type = np.ndarray if single else tuple
         fields = (
@@ -142,20 +147,19 @@ class FastCall:
             if key in self._places:
                 return
             record = _Record(prepared, numbers, limit, known)
-            place = len(self._records)
-            if place < _PREPARED_CALLS:
-                self._records.append(record)
-                self._table[1 + place] = record.address
-                native.publish(ctypes.addressof(self._table), place + 1)
-            elif _MAY_REPLACE:
+            place = len(self._places)
+            if place >= _PREPARED_CALLS:
+                if not _MAY_REPLACE:
+                    return
                 place = self._next_record
                 self._next_record = (place + 1) % _PREPARED_CALLS
-                self._table[1 + place] = record.address
-                self._records[place] = record
-                self._places = {k: p for k, p in self._places.items() if p != place}
-            else:
-                return
-            self._places[key] = place
+            # An interrupt may come between any two of these lines, and a handler of signals may call the kernel: what
+            # the table points to is alive at each of them.
+            self._table[1 + place] = ctypes.addressof(_LIKE_NO_CALL)
+            self._records[place] = record
+            self._table[1 + place] = record.address
+            native.publish(ctypes.addressof(self._table), max(self._table[0] or 0, place + 1))
+            self._places = {**{k: p for k, p in self._places.items() if p != place}, key: place}
 
 
 class _Record:
@@ -172,7 +176,7 @@ class _Record:
         self._job = ctypes.create_string_buffer(prepared.job)
         layouts = _layouts(prepared, numbers)
         self._layouts = (ctypes.c_int64 * sum(map(len, layouts)))(*[value for layout in layouts for value in layout])
-        self._fields = (ctypes.c_void_p * 10)(
+        self._fields = (ctypes.c_void_p * _RECORD_FIELDS)(
             ctypes.addressof(entry[0]),
             id(self),
             id(limit) if prepared.depends_on_limit else None,

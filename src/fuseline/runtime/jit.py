@@ -10,9 +10,9 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.errors import CompilerError
@@ -56,12 +56,40 @@ def _target_machine(llvm: Any, target: LlvmTarget, level: int) -> Any:
     return handle.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
 
 
+_Made = TypeVar("_Made")
+
+
+def _undisturbed(work: Callable[[], _Made]) -> _Made:
+    """``work()`` on a thread where no interrupt from the keyboard falls into it: they come to the main thread alone.
+
+    LLVM's objects have an order in which they are given back, and an exception between two statements breaks it. The
+    main thread waits, and an interrupt ends the waiting; what is being compiled then is compiled in vain.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[_Made] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="fuseline-compile", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be had, as when the interpreter ends
+        return work()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
 @contextmanager
 def _module(llvm: Any, text: str, target: LlvmTarget) -> Iterator[Any]:
-    """The verified module of ``text``.
-
-    It is closed here and not by its finalizer, where an interrupt from the keyboard would be lost.
-    """
+    """The verified module of ``text``."""
     with llvm.create_context() as context:
         try:
             module = llvm.parse_assembly(text, context)
@@ -110,21 +138,29 @@ def compile_text(text: str, target: LlvmTarget, *, clean_up: bool = False) -> Im
     shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
     Floating point stays strict: the text carries no fast-math flags and nothing here adds any.
     """
-    with _compiling:
-        llvm = _llvm()
-        machine = _target_machine(llvm, target, _level(text))
-        with _module(llvm, text, target) as module:
-            if clean_up:
-                _clean_up(llvm, module, machine)
-            emitted = machine.emit_object(module)
-    return elf.link(emitted)
+
+    def emitted() -> bytes:
+        with _compiling:
+            llvm = _llvm()
+            machine = _target_machine(llvm, target, _level(text))
+            with _module(llvm, text, target) as module:
+                if clean_up:
+                    _clean_up(llvm, module, machine)
+                found: bytes = machine.emit_object(module)
+                return found
+
+    return elf.link(_undisturbed(emitted))
 
 
 def assembly(text: str, target: LlvmTarget) -> str:
     """The assembly that `compile_text` would turn into machine code."""
-    with _compiling:
-        llvm = _llvm()
-        machine = _target_machine(llvm, target, _level(text))
-        with _module(llvm, text, target) as module:
-            result: str = machine.emit_assembly(module)
-    return result
+
+    def emitted() -> str:
+        with _compiling:
+            llvm = _llvm()
+            machine = _target_machine(llvm, target, _level(text))
+            with _module(llvm, text, target) as module:
+                found: str = machine.emit_assembly(module)
+                return found
+
+    return _undisturbed(emitted)

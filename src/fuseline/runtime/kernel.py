@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fuseline.errors import UnsupportedError
-from fuseline.floating_point import default_environment
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DType
 from fuseline.runtime import arrays as array_layout
@@ -175,7 +175,7 @@ class ElementwiseKernel:
                     return self.signature.result(results)
         return self._call(args, named)
 
-    @default_environment()  # for what NumPy converts and copies on the way; bodies enter it themselves
+    @in_default_environment  # for what NumPy converts and copies on the way; bodies enter it themselves
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         out = named.pop("out", None)
         if named or len(args) != self._input_count:
@@ -285,7 +285,7 @@ class ElementwiseKernel:
             shape = nest.broadcast_shape([a.shape for a in arrays])
             results = [recycle.empty(shape, dtype, iterate.result_axes(shape, arrays)) for dtype in loop.outputs]
         prepared = iterate.prepare(loop, arrays, results)
-        if prepared is None:
+        if prepared is None or not prepared.shape:  # a call without axes returns scalars
             return
         if all(plain):
             if len(self._prepared) >= _PREPARED_IN_PYTHON:

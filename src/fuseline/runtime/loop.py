@@ -104,14 +104,14 @@ class Loop:
 
     def body(self) -> Body:
         """The compiled body, compiled now if it was not. Raises whatever the compilation raises."""
-        if self._body is not None:
+        if self._body is not None and self._record[_BODY]:
             return self._body
         with self._lock:
+            # An interrupt may come between any two lines: the code is kept before native code learns of it.
             if self._body is None:
-                body = self._compile_body()
-                self._record[_LANES] = body.lanes
-                native.publish(self.record_address, body.address)
-                self._body = body
+                self._body = self._compile_body()
+            self._record[_LANES] = self._body.lanes
+            native.publish(self.record_address, self._body.address)
             return self._body
 
 

@@ -93,8 +93,8 @@ def _with_numbers(
     arrays: list[Any] = []
     types: list[np.dtype[Any] | WeakDType] = []
     for v, dtype, name, is_weak in zip(values, stated, names, weak, strict=True):
-        wide = _WIDE.get(type(v)) if is_weak and dtype is None and several else None
-        if wide is not None and (type(v) is not int or -(2**63) <= v < 2**63):
+        wide = _wide(v) if is_weak and dtype is None and several else None
+        if wide is not None:
             arrays.append(np.asarray(v, wide))
             types.append(WeakDType(wide))
             continue
@@ -103,8 +103,14 @@ def _with_numbers(
     return arrays, tuple(types)
 
 
+def _wide(number: Any) -> np.dtype[Any] | None:
+    """What a Python number is passed as before it meets an array; None for an integer that no dtype holds."""
+    if type(number) is int and not -(2**63) <= number < 2**63:
+        return np.dtype(np.uint64) if 0 <= number < 2**64 else None
+    return _WIDE[type(number)]
+
+
 _WIDE = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
-"""What Python's numbers are passed as before they meet an array."""
 
 
 def _dtype_beside(dtypes: Sequence[np.dtype[Any]], value: Any) -> np.dtype[Any] | None:

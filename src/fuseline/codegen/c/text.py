@@ -21,7 +21,15 @@ _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
 register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 bool true false main memcpy asm typeof linux unix errno signgam
+fpclassify isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isunordered signbit
+abs labs llabs
+alignas alignof and and_eq asm bitand bitor catch char8_t char16_t char32_t class compl concept consteval constexpr
+constinit const_cast co_await co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace
+new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast requires static_assert
+static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq
 """
+"""C's keywords and what its headers define as macros, functions that compilers know, and C++'s keywords: the header may
+be read by either."""
 _CALLED = LIBM | {"fabs", "fma", "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmod"}
 _RESERVED = frozenset(_RESERVED_WORDS.split()) | _CALLED | {f"{name}f" for name in _CALLED}
 _OTHER_MEANING = re.compile(r"\w+_t|[A-Z][A-Z0-9_]+|i[0-9]*")

@@ -459,7 +459,10 @@ consider:
   br i1 %suitable, label %fast, label %slow
 fast:
   %ufunc = load ptr, ptr %e, align 8
+  ; NumPy converts numbers and results on the way.
+  %fast_fp = call i64 @fp_enter()
   %result = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %args, i64 %count, ptr %names)
+  call void @fp_leave(i64 %fast_fp)
   %wrap_at = getelementptr %entry, ptr %e, i64 0, i32 1
   %wrap = load ptr, ptr %wrap_at, align 8
   %plain = icmp eq ptr %wrap, null
