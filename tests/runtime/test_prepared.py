@@ -273,6 +273,16 @@ def test_operands_by_name_and_numbers_in_front_are_calls_like_any_other() -> Non
     assert fast is None or len(fast._places) == 2
 
 
+@pytest.mark.parametrize("row", [(40,), (40, 1)])
+def test_results_are_laid_out_alike_in_first_and_repeated_calls(row: tuple[int, ...]) -> None:
+    kernel, repeated = compile("out = y + x"), np.broadcast_to(numbers(40).reshape(row), (40, 40))
+    for x in (numbers(1600).reshape(40, 40), np.asfortranarray(numbers(1600).reshape(40, 40))):
+        wanted = np.add(repeated, x).flags
+        for _ in range(REPEATS):
+            found = kernel(repeated, x).flags
+            assert (found.c_contiguous, found.f_contiguous) == (wanted.c_contiguous, wanted.f_contiguous)
+
+
 def test_calls_of_one_kind_are_remembered_once() -> None:
     kernel = compile("out = x*y")
     x, y = numbers(3000), numbers(3000, seed=1)

@@ -90,7 +90,7 @@ class Signature:
         return inspect.Signature([*operands, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)])
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)  # a class takes 8 KB; kernels keep their own
 def result_type(name: str, outputs: tuple[str, ...]) -> Any:
     """The named tuple of a kernel's results; it pickles as its name, its fields and its values."""
 
