@@ -79,7 +79,7 @@ def check_output(output: Array, shape: nest.Shape, dtype: np.dtype[Any], name: s
 
 
 def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] | None:
-    """A new result is laid out like the first input that has its shape, and no axis of it repeated; None means C order."""
+    """A new result is laid out like the first input that has its shape and repeats no axis; None means C order."""
     for a in inputs:
         if a.shape == shape and _touched_bytes(a) == a.itemsize * math.prod(shape):
             if a.flags.c_contiguous:
