@@ -3,11 +3,13 @@
     python tools/accuracy.py --function exp --dtype f32                 # every float32, about a minute
     python tools/accuracy.py --function pow --dtype f64 --samples 1e9   # under two minutes; most take half a minute
     python tools/accuracy.py --all --record --limit 1.0                 # hours; refreshes docs/accuracy.md as it goes
+    python tools/accuracy.py --function erf --dtype f64 --search 1e9 --near 0.9934 --record    # a longer search
     python tools/accuracy.py --callable mypackage:fast_exp --function exp --dtype f32
 
 One-argument functions of float32 are tried on all 2**32 inputs unless --samples is given; everything else on samples:
-bit patterns, moderate numbers and hard cases. The exit status is 1 where an error exceeds --limit or a special value
-is wrong. --record keeps results in docs/accuracy.json, from which the page is written.
+bit patterns, moderate numbers and hard cases, and then by a search around the worst of many cells of the domain and the
+largest error recorded before. The exit status is 1 where an error exceeds --limit or a special value is wrong. --record
+keeps results in docs/accuracy.json, from which the page is written.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ import importlib.metadata
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, Array, all_float32, samples
-from accuracy_judge import Verdict, judge
+from accuracy_judge import Verdict, has_compiled_reference, judge
+from accuracy_search import joined, search
 
 from fuseline.ops import OPERATIONS
 
@@ -101,11 +104,21 @@ def imported(path: str) -> Callable[..., Array]:
     return function
 
 
-def inputs_for(name: str, dtype: str, sample_count: int | None) -> Iterable[tuple[Array, ...]]:
-    """All float32, or samples."""
+def judged(
+    name: str, function: Callable[..., Array], dtype: str, sample_count: int | None, search_count: int | None, near: Places
+) -> Verdict:
+    """On all float32, or on samples and by a search around the worst of them, of a tenth of their number by default."""
     if sample_count is None and dtype == "f32" and name not in TWO_ARGUMENTS:
-        return all_float32()
-    return samples(name, DTYPES[dtype], sample_count or DEFAULT_SAMPLES)
+        return judge(name, function, all_float32())
+    sample_count = sample_count or DEFAULT_SAMPLES
+    verdict = judge(name, function, samples(name, DTYPES[dtype], sample_count))
+    search_count = sample_count // 10 if search_count is None else search_count
+    if search_count == 0 or not has_compiled_reference():
+        return verdict
+    return joined(verdict, search(name, function, DTYPES[dtype], search_count, [verdict.where, *near]))
+
+
+Places = Sequence[tuple[float, ...]]
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,6 +127,12 @@ def inputs_for(name: str, dtype: str, sample_count: int | None) -> Iterable[tupl
 def load() -> dict[str, Any]:
     """Recorded results: "function dtype implementation" to a verdict."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def recorded_place(key: str) -> Places:
+    """Where the largest error was before, if it was recorded."""
+    results = load()
+    return [tuple(results[key]["where"])] if key in results else []
 
 
 def record(key: str, verdict: Verdict, version: str | None) -> None:
@@ -145,7 +164,8 @@ largest error. For float64 the wider format has 128 bits: most values come from 
 values, which are compared with the 128-bit functions as the samples go by and are within 2⁻¹² ulp of them; close to a
 rounding boundary or to the largest error so far the 128-bit function itself is asked. "All" means every one of the 2³²
 float32 values; other counts are samples (bit patterns, moderate numbers, numbers of many scales, and directed hard
-cases). A special value is wrong where NaN, an infinity or the sign of zero differs from C99's Annex F. Other
+cases), and where a second count is given, a search: so many more around the worst of many cells of the domain, denser in
+each round. Means are of the first alone. A special value is wrong where NaN, an infinity or the sign of zero differs from C99's Annex F. Other
 packages' figures depend on the processor's instructions and are of the version beside the name; those without one are
 of earlier runs on x86-64, before versions were recorded.
 
@@ -165,6 +185,8 @@ def _row(name: str, dtype: str, which: str, results: dict[str, Any]) -> str:
     if v is None:
         return ""
     inputs = "all" if v["samples"] == 1 << 32 else f"{v['samples']:.2g}".replace("e+0", "e").replace("e+", "e")
+    if v.get("searched"):
+        inputs += f" + {v['searched']:.1g}".replace("e+0", "e")
     at = ", ".join(f"{w:.9g}" if dtype == "f32" else f"{w:.17g}" for w in v["where"])
     largest = f"{v['largest_ulp']:.3f}" if v["largest_ulp"] < 1e4 else f"{v['largest_ulp']:.1e}"
     shown = f"**{largest}**" if which == "fuseline" else largest
@@ -182,9 +204,15 @@ def show(key: str, v: Verdict, seconds: float) -> None:
     special = f"; {v.special_failures} wrong special values, first at {v.special_where}" if v.special_failures else ""
     print(
         f"{key}: largest {v.largest_ulp:.4f} ulp at {where}; mean {v.mean_ulp:.4f}; "
-        f"{100 * v.correctly_rounded:.3f} % correctly rounded; {v.samples:,} inputs; {seconds:.0f} s{special}",
+        f"{100 * v.correctly_rounded:.3f} % correctly rounded; {v.samples:,} inputs, {v.searched:,} more searched; "
+        f"{seconds:.0f} s{special}",
         flush=True,
     )
+
+
+def operands(text: str) -> tuple[float, ...]:
+    """One or two numbers, decimal or hexadecimal."""
+    return tuple(float.fromhex(v) if "0x" in v else float(v) for v in text.split(","))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -196,13 +224,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--implementation", action="append", choices=tuple(IMPLEMENTATIONS), help="fuseline by default")
     parser.add_argument("--callable", help="module:name of another implementation to judge")
     parser.add_argument("--samples", type=float, help="sample this many inputs, also where all could be tried")
+    parser.add_argument("--search", type=float, help="so many more inputs around the worst; 0 for none")
+    parser.add_argument("--near", action="append", type=operands, help="search here too: X or X,Y; may be repeated")
     parser.add_argument("--limit", type=float, help="fail where an error exceeds this many ulp")
     parser.add_argument("--record", action="store_true", help="keep the results and rewrite docs/accuracy.md")
     options = parser.parse_args(arguments)
     names = (*ONE_ARGUMENT, *TWO_ARGUMENTS) if options.all else tuple(options.function or ())
     if not names:
         parser.error("name a --function, or --all")
-    count = None if options.samples is None else int(options.samples)
+    count, search_count = (None if n is None else int(n) for n in (options.samples, options.search))
     passed = True
     for name in names:
         for dtype in options.dtype or DTYPES:
@@ -212,8 +242,9 @@ def main(arguments: list[str] | None = None) -> int:
                     print(f"{name} {dtype} {which}: not available")
                     continue
                 started = time.perf_counter()
-                verdict = judge(name, function, inputs_for(name, dtype, count))
                 key = f"{name} {dtype} {which}"
+                near = [*(options.near or ()), *recorded_place(key)]
+                verdict = judged(name, function, dtype, count, search_count, near)
                 show(key, verdict, time.perf_counter() - started)
                 if options.record:
                     record(key, verdict, importlib.metadata.version(which) if which in PEERS else None)

@@ -132,11 +132,12 @@ def hard_cases(name: str, dtype: Any, rng: np.random.Generator, count: int) -> t
     if name not in TWO_ARGUMENTS:
         return (np.ascontiguousarray(x),)
     with np.errstate(all="ignore"):
-        y = _second_operand(name, x.astype(np.float64), rng, count).astype(dtype)
+        y = second_operand(name, x.astype(np.float64), rng, count).astype(dtype)
     return np.ascontiguousarray(x), np.ascontiguousarray(y)
 
 
-def _second_operand(name: str, x: Array, rng: np.random.Generator, count: int) -> Array:
+def second_operand(name: str, x: Array, rng: np.random.Generator, count: int) -> Array:
+    """Operands beside ``x`` for which results cancel, overflow or lie just between two numbers."""
     if name == "pow":  # results near overflow, underflow, and small powers of numbers near one
         target = rng.choice(
             [88.72, 86.9, -86.9, -87.3, -103.9, 709.7, -708.4, -745.1, 1.0, 0.5, -1.0, 1e-5, -1e-7], count

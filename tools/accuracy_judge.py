@@ -41,6 +41,8 @@ class Verdict:
     special_failures: int
     special_where: tuple[float, ...]
     reference: str
+    searched: int = 0
+    """How many more inputs a search for large errors tried; it says nothing of means."""
 
 
 class _Statistics(ctypes.Structure):
@@ -66,41 +68,70 @@ def judge(
 
     ``compiled`` allows the C reference; without it, or without a compiler, NumPy's is used, which is slower.
     """
-    library = _library() if compiled else None
-    statistics = _Statistics()
-    kind: np.dtype[Any] = np.dtype(np.float32)
+    judge_of_all = Judge(name, function, compiled=compiled)
     for operands in inputs:
-        kind = operands[0].dtype
+        judge_of_all.hear(operands)
+    return judge_of_all.verdict()
+
+
+class Judge:
+    """Hears a function's results block by block."""
+
+    def __init__(self, name: str, function: Callable[..., Array], *, compiled: bool = True) -> None:
+        self._name, self._function = name, function
+        self._library = _library() if compiled else None
+        self._statistics = _Statistics()
+        self._kind: np.dtype[Any] = np.dtype(np.float32)
+        self._operand_count = 2 if name in TWO_ARGUMENTS else 1
+
+    def hear(self, operands: tuple[Array, ...]) -> None:
+        """One block of operands."""
+        self._kind = operands[0].dtype
         with np.errstate(all="ignore"):
-            results = np.ascontiguousarray(function(*operands), kind)
-        if library is not None:
-            _judge_compiled(library, name, operands, results, statistics)
+            results = np.ascontiguousarray(self._function(*operands), self._kind)
+        if self._library is not None:
+            _judge_compiled(self._library, self._name, operands, results, self._statistics)
         else:
-            _judge_plain(name, operands, results, statistics)
-    if library is not None:
-        library.forget_tables()
-    if not statistics.table_deviation <= _TABLE_ULP:
-        raise RuntimeError(f"the tables of {name} are off by {statistics.table_deviation} ulp")
-    operand_count = 2 if name in TWO_ARGUMENTS else 1
-    resolved = 0
-    times = np.ctypeslib.as_array(statistics.undecided_times)
-    for i in np.flatnonzero(times).tolist():
-        operands = tuple(float(v) for v in statistics.undecided[i][:operand_count])
-        resolved += int(times[i]) * _is_correct(name, function, operands, kind)
-    where = tuple(statistics.where[:operand_count])
-    confirmed = _confirmed(name, function, where, kind) if statistics.largest > 0 else 0.0
-    largest = _largest(confirmed, statistics.largest) if library is not None else confirmed
-    decided_by = "C library" if library is not None else "NumPy"
-    return Verdict(
-        samples=statistics.count,
-        largest_ulp=largest,
-        where=where,
-        mean_ulp=statistics.sum / max(statistics.count, 1),
-        correctly_rounded=(statistics.correct + resolved) / max(statistics.count, 1),
-        special_failures=statistics.special_failures,
-        special_where=tuple(statistics.special_where[:operand_count]),
-        reference=f"{decided_by}, multiprecision at ties and at the maximum",
-    )
+            _judge_plain(self._name, operands, results, self._statistics)
+
+    def worst_of(self, operands: tuple[Array, ...]) -> tuple[float, tuple[float, ...]]:
+        """The largest error in one block and its operands, if it is more than half an ulp; else 0.5 and none."""
+        statistics = self._statistics
+        before, where_before = statistics.largest, tuple(statistics.where)
+        statistics.largest = 0.5
+        self.hear(operands)
+        largest, where = statistics.largest, tuple(statistics.where)
+        if before >= largest:
+            statistics.largest = before
+            statistics.where[:] = where_before
+        return largest, where[: self._operand_count] if largest > 0.5 else ()
+
+    def verdict(self) -> Verdict:
+        """What was found in all blocks."""
+        statistics, name, function, kind = self._statistics, self._name, self._function, self._kind
+        if self._library is not None:
+            self._library.forget_tables()
+        if not statistics.table_deviation <= _TABLE_ULP:
+            raise RuntimeError(f"the tables of {name} are off by {statistics.table_deviation} ulp")
+        resolved = 0
+        times = np.ctypeslib.as_array(statistics.undecided_times)
+        for i in np.flatnonzero(times).tolist():
+            operands = tuple(float(v) for v in statistics.undecided[i][: self._operand_count])
+            resolved += int(times[i]) * _is_correct(name, function, operands, kind)
+        where = tuple(statistics.where[: self._operand_count])
+        confirmed = _confirmed(name, function, where, kind) if statistics.largest > 0 else 0.0
+        largest = _largest(confirmed, statistics.largest) if self._library is not None else confirmed
+        decided_by = "C library" if self._library is not None else "NumPy"
+        return Verdict(
+            samples=statistics.count,
+            largest_ulp=largest,
+            where=where,
+            mean_ulp=statistics.sum / max(statistics.count, 1),
+            correctly_rounded=(statistics.correct + resolved) / max(statistics.count, 1),
+            special_failures=statistics.special_failures,
+            special_where=tuple(statistics.special_where[: self._operand_count]),
+            reference=f"{decided_by}, multiprecision at ties and at the maximum",
+        )
 
 
 _TABLE_ULP = 2.0**-12
@@ -127,6 +158,11 @@ def _judge_compiled(
         library.judge_float32(*common, ctypes.c_int(1), ctypes.byref(statistics))
     else:
         library.judge_float64(*common, ctypes.byref(statistics))
+
+
+def has_compiled_reference() -> bool:
+    """Whether there is a C compiler for it, and a long double worth having."""
+    return _library() is not None
 
 
 def _library() -> ctypes.CDLL | None:

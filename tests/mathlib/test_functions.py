@@ -137,6 +137,26 @@ def test_pieces_join_within_an_ulp(spec: Pieces) -> None:
     assert verdict.largest_ulp <= 1.0, verdict
 
 
+WORST_FOUND = [
+    ("log2", np.float64, "0x1.689267afedd7dp+0"),  # the first of these were off by more than an ulp before
+    ("log2", np.float64, "0x1.66d66f9690825p+0"),
+    ("log2", np.float64, "0x1.6938fde78a751p+0"),
+    ("log2", np.float64, "0x1.6a0911910f53fp+0"),
+    ("gelu", np.float64, "-0x1.3fb2b9a62af59p+1"),
+    ("gelu", np.float64, "-0x1.df461b0612813p-1"),
+    ("pow", np.float32, "0x1.0c142cp+0 0x1.c244ccp+10"),
+    ("pow", np.float32, "0x1.0c227p+0 -0x1.c1261ep+10"),
+    ("pow", np.float32, "0x1.0c407ep+0 -0x1.cf7476p+10"),
+]
+
+
+@pytest.mark.parametrize(("op", "kind", "place"), WORST_FOUND)
+def test_where_the_largest_errors_were_found_they_stay_within_an_ulp(op: str, kind: Any, place: str) -> None:
+    operands = tuple(float.fromhex(v) for v in place.split())
+    got = float(expanded_value(op, *(np.array(v, kind) for v in operands))[0])
+    assert error_in_ulps(op, operands, got, np.dtype(kind)) <= 1.0, got
+
+
 def cancelling_pairs(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Operands of logaddexp whose result is between a half and 2**-40 of the larger one."""
     rng = np.random.default_rng(13)

@@ -127,7 +127,7 @@ def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None = None, factor_rest: Exp
     if factor is None:
         value = total + tail
     else:
-        low = factor * tail if factor_rest is None else fma(total, factor_rest, factor * tail)
+        low = factor * tail if factor_rest is None else fma(total + tail, factor_rest, factor * tail)
         value = fma(total, factor, low)
     return (value * first) * second
 

@@ -48,8 +48,11 @@ def log2(x: Expr) -> Expr:
     def value(k: Expr, r: Expr) -> Expr:
         if f is SINGLE:
             return k + fma(r, high, fma(r * r, polynomial(r, f.table("LOG2"), cuts=0), r * low))
+        # The quadratic term is the largest of the tail: it is not rounded on its own.
+        half, cubic = r * -0.5, _beyond_square(r)
         product, product_rest = two_product(r, r.like(high))
-        tail = fma(correction(r, f), high, fma(r, low, product_rest))
+        product_rest = fma(r, low, product_rest)
+        tail = fma(product, half, fma(cubic, high, fma(product_rest, half, product_rest)))
         total, rest = fast_two_sum(k, product)
         return total + (rest + tail)
 
@@ -204,12 +207,16 @@ def correction(r: Expr, f: Format) -> Expr:
     """log(1 + r) - r for r in [sqrt(1/2) - 1, sqrt(2) - 1]."""
     if f is SINGLE:
         return (r * r) * polynomial(r, f.table("LOG"))
-    # 2*atanh(s) with s = r/(2 + r) needs far fewer terms (fdlibm's arrangement of the sum).
+    return fma(r * -0.5, r, _beyond_square(r))
+
+
+def _beyond_square(r: Expr) -> Expr:
+    """log(1 + r) - r + r*r/2 in float64: 2*atanh(s) with s = r/(2 + r) needs far fewer terms (fdlibm's arrangement)."""
     s = r / (r + 2.0)
     z = s * s
     half_square = r * r * 0.5
-    series = z * polynomial(z, f.table("LOG"))
-    return fma(r * -0.5, r, s * (half_square + series))
+    series = z * polynomial(z, DOUBLE.table("LOG"))
+    return s * (half_square + series)
 
 
 def special_cases(x: Expr, value: Expr) -> Expr:

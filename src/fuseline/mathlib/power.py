@@ -198,7 +198,7 @@ def _power_single(x: Expr, y: Expr) -> Expr:
     factor, lack = fourth_root_power(bits, 1.0)
     step, step_low = f.table("LN2")
     r = fma(n, -0.25 * step, product)
-    rest = fma(n, -0.25 * step_low, lack) + fma(y, low, rest)
+    rest = fma(y, low, fma(n, -0.25 * step_low, lack) + rest)  # the product, the largest, is not rounded on its own
     t = r + rest
     slope = r + fma(t * t, polynomial(t, f.table("EXP_POWER"), cuts=1), rest)
     normal = is_within(a.bitcast(I32), 1 << f.fraction_bits, (2 * f.bias + 1) << f.fraction_bits)
@@ -219,8 +219,12 @@ def _power_wide(x: Expr, y: Expr) -> Expr:
 
 _RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
 """Near the reciprocal of each cell's middle, with so few bits that x times it, less 1, is exact."""
-_LOWEST_CELL_BITS = 0x3F360000
-"""The bits of 0.7109375. The cells are 2**20 numbers each; the fifth has 1 in it, between 0.961 and 1.047."""
+_LOWEST_CELL_BITS = 0x3F361000
+"""The bits of 0.7112. The cells are 2**20 numbers each; the fifth has 1 in it, between 0.961 and 1.0474.
+
+Its upper end, where errors are largest against the logarithm, is as near to where r is as large in both cells as the
+sixth cell's upper end allows: r has to stay below 1/16 there to be exact.
+"""
 
 
 def _log_in_two_parts_single(x: Expr) -> tuple[Expr, Expr]:
@@ -244,7 +248,10 @@ def _log_in_two_parts_single(x: Expr) -> tuple[Expr, Expr]:
     near = fma(half, r, r)
     total, rest = fast_two_sum(base, near)
     rest = fma(half, r, r - near) + (rest + base_rest)
-    return total, fma(r * r * r, polynomial(r, f.table("LOG_CELL"), cuts=1), rest)
+    # Few of these steps round at the size of the cubic term, which y multiplies.
+    constant, *others = f.table("LOG_CELL")
+    cubic = fma(polynomial(r, others, cuts=1), r, constant)
+    return total, fma(r * r * cubic, r, rest)
 
 
 def _power_double(a: Expr, y: Expr) -> Expr:
