@@ -535,25 +535,22 @@ LOG_CELL_F32 = (
 )
 
 # ERF_F64: erf(x)/x - 1 in u = x*x
-# interval [0.0, 1.0], degree 15, 53-bit coefficients, weight x/erf(x),
-# largest weighted error 1.099e-17 = 2**-56.336 at 7.43693e-6
+# interval [0.0, 0.8475], degree 12, 53-bit coefficients, weight x/erf(x),
+# largest weighted error 1.099e-17 = 2**-56.336 at 9.07602e-6
 ERF_F64 = (
     _h("0x1.06eba8214db69p-3"),
-    _h("-0x1.812746b037a0ap-2"),
-    _h("0x1.ce2f21a0445acp-4"),
-    _h("-0x1.b82ce31316618p-6"),
-    _h("0x1.565bcd2a1cda5p-8"),
-    _h("-0x1.c02dbad9d35d6p-11"),
-    _h("0x1.f9a44b39022a5p-14"),
-    _h("-0x1.f4f481efa9027p-17"),
-    _h("0x1.bcc43a54eb5bbp-20"),
-    _h("-0x1.8c2bcc49e464cp-23"),
-    _h("0x1.7d117d07d3a7bp-25"),
-    _h("-0x1.0de8c92dd3894p-25"),
-    _h("0x1.750b30310216ap-26"),
-    _h("-0x1.61fc31fcfa16ep-27"),
-    _h("0x1.9274a01f3cfa3p-29"),
-    _h("-0x1.9d9692236d204p-32"),
+    _h("-0x1.812746b037a02p-2"),
+    _h("0x1.ce2f21a043b28p-4"),
+    _h("-0x1.b82ce312c82b1p-6"),
+    _h("0x1.565bcd17a2fe4p-8"),
+    _h("-0x1.c02db5a801f97p-11"),
+    _h("0x1.f9a35898c00aep-14"),
+    _h("-0x1.f4d64153977d9p-17"),
+    _h("0x1.ba1b868889ccdp-20"),
+    _h("-0x1.614c81a829c36p-23"),
+    _h("0x1.08b94a7ff2930p-26"),
+    _h("-0x1.909746d7db596p-30"),
+    _h("0x1.074c5580a6743p-33"),
 )
 
 # ERFC_F64: exp(y*y)*erfc(y)*(1 + 2*y) in v = (y - 3.8798828125)/(y + 3.8798828125)
@@ -586,31 +583,31 @@ ERFC_F64 = (
 )
 
 # ERF_TAIL_F64: exp(y*y)*erfc(y) in t = y - 1
-# interval [-1.0e-9, 5.0], degree 21, 53-bit coefficients, weight exp(-y*y),
-# largest weighted error 2.227e-18 = 2**-58.64 at 0.977143
+# interval [-0.0801, 5.0], degree 21, 53-bit coefficients, weight exp(-y*y),
+# largest weighted error 7.492e-18 = 2**-56.889 at -0.0306461
 ERF_TAIL_F64 = (
     _h("0x1.b5d8780f956b2p-2"),
-    _h("-0x1.17c4e3f17c023p-2"),
-    _h("0x1.3c27283c31218p-3"),
-    _h("-0x1.44837f88a5460p-4"),
-    _h("0x1.33cad0e3bb0f4p-5"),
-    _h("-0x1.10fcf0df4c4eep-6"),
-    _h("0x1.c8cb814862415p-8"),
-    _h("-0x1.6af1b9ba0413ap-9"),
-    _h("0x1.134e41af0dba6p-10"),
-    _h("-0x1.905bf9da6c646p-12"),
-    _h("0x1.17c88c9e3d257p-13"),
-    _h("-0x1.77c6521f24e33p-15"),
-    _h("0x1.e24528cbc1418p-17"),
-    _h("-0x1.2376ac3dd0f58p-18"),
-    _h("0x1.438aa62cb97f4p-20"),
-    _h("-0x1.3e9d8d3dad56cp-22"),
-    _h("0x1.0b23409f0aef7p-24"),
-    _h("-0x1.6c18fe31a5ca2p-27"),
-    _h("0x1.7dcfc97fc6434p-30"),
-    _h("-0x1.1dfd148c77f01p-33"),
-    _h("0x1.0e518509b6c5ep-37"),
-    _h("-0x1.e1e10ae95ff52p-43"),
+    _h("-0x1.17c4e3f17c046p-2"),
+    _h("0x1.3c27283c32bc7p-3"),
+    _h("-0x1.44837f890b320p-4"),
+    _h("0x1.33cad0efe4393p-5"),
+    _h("-0x1.10fcf1b513d22p-6"),
+    _h("0x1.c8cb940b0d8c5p-8"),
+    _h("-0x1.6af249a41e591p-9"),
+    _h("0x1.13515629a2494p-10"),
+    _h("-0x1.9074d79065522p-12"),
+    _h("0x1.181422d4e9ab8p-13"),
+    _h("-0x1.792590d0211afp-15"),
+    _h("0x1.e7308acc80de7p-17"),
+    _h("-0x1.2a4cb01488700p-18"),
+    _h("0x1.5243e01855877p-20"),
+    _h("-0x1.570fc23f45b62p-22"),
+    _h("0x1.2a109bbfc5f1ep-24"),
+    _h("-0x1.a685841f6bf9bp-27"),
+    _h("0x1.cd75e48616a51p-30"),
+    _h("-0x1.67e660f185910p-33"),
+    _h("0x1.61c3cc6e210e8p-37"),
+    _h("-0x1.4752c5e6d2074p-42"),
 )
 
 # COSINE_F32: (cos(r) - 1)/r**2 in u = r*r

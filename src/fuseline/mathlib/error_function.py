@@ -120,10 +120,10 @@ def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
 
 
 def _erf_double(x: Expr) -> Expr:
-    """x + x*p(x*x) below 1; 1 - erfc(x) above."""
+    """x + x*p(x*x) below 0.92, where p exceeds an eighth; 1 - erfc(x) above."""
     a = abs(x)
     small = fma(a, polynomial(x * x, DOUBLE.table("ERF"), small=False), a)
     y = at_most(a, 6.0)
     square, square_rest = two_product(y, y)
     large = 1.0 - exp_of_sum(-square, -square_rest, polynomial(y - 1.0, DOUBLE.table("ERF_TAIL")))
-    return with_sign_of(where(a > 1.0, large, small), x)
+    return with_sign_of(where(a > 0.92, large, small), x)

@@ -108,7 +108,7 @@ def _sine_and_cosine_double(reduced: Reduced) -> tuple[Pair, Pair]:
     u = r * r
     half = u * 0.5
     whole = 1.0 - half
-    sine_rest = fma(rest, whole, (r * u) * polynomial(u, DOUBLE.table("SIN")))
+    sine_rest = fma(r * u, polynomial(u, DOUBLE.table("SIN")), rest * whole)
     linear = fma(r, -rest, (1.0 - whole) - half)
     cosine_rest = linear + (u * u) * polynomial(u, DOUBLE.table("COS"))
     # u was rounded: half of its error belongs to the cosine.
