@@ -3,7 +3,7 @@
     python tools/accuracy.py --function exp --dtype f32                 # every float32, about a minute
     python tools/accuracy.py --function pow --dtype f64 --samples 1e9   # under two minutes; most take half a minute
     python tools/accuracy.py --all --record --limit 1.0                 # hours; refreshes docs/accuracy.md as it goes
-    python tools/accuracy.py --function erf --dtype f64 --search 1e9 --near 0.9934 --record    # a longer search
+    python tools/accuracy.py --function erf --dtype f64 --samples 0 --search 1e9 --record   # searches further
     python tools/accuracy.py --callable mypackage:fast_exp --function exp --dtype f32
 
 One-argument functions of float32 are tried on all 2**32 inputs unless --samples is given; everything else on samples:
@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, Array, all_float32, samples
@@ -104,21 +104,32 @@ def imported(path: str) -> Callable[..., Array]:
     return function
 
 
-def judged(
-    name: str, function: Callable[..., Array], dtype: str, sample_count: int | None, search_count: int | None, near: Places
-) -> Verdict:
-    """On all float32, or on samples and by a search around the worst of them, of a tenth of their number by default."""
-    if sample_count is None and dtype == "f32" and name not in TWO_ARGUMENTS:
-        return judge(name, function, all_float32())
-    sample_count = sample_count or DEFAULT_SAMPLES
-    verdict = judge(name, function, samples(name, DTYPES[dtype], sample_count))
-    search_count = sample_count // 10 if search_count is None else search_count
-    if search_count == 0 or not has_compiled_reference():
-        return verdict
-    return joined(verdict, search(name, function, DTYPES[dtype], search_count, [verdict.where, *near]))
+class Counts(NamedTuple):
+    """How many inputs to sample (None for all or the default, 0 for those recorded) and to search (None: a tenth)."""
+
+    samples: int | None
+    search: int | None
 
 
 Places = Sequence[tuple[float, ...]]
+
+
+def judged(
+    name: str, function: Callable[..., Array], dtype: str, counts: Counts, before: Verdict | None, near: Places
+) -> Verdict:
+    """On all float32, or on samples and by a search around the worst of them and what is known ``before``."""
+    if counts.samples is None and dtype == "f32" and name not in TWO_ARGUMENTS:
+        return judge(name, function, all_float32())
+    if before is not None and counts.samples == 0:
+        verdict = before
+    else:
+        sample_count = counts.samples or DEFAULT_SAMPLES
+        verdict = judge(name, function, samples(name, DTYPES[dtype], sample_count))
+    search_count = verdict.samples // 10 if counts.search is None else counts.search
+    if search_count == 0 or not has_compiled_reference():
+        return verdict
+    near = dict.fromkeys([*near, verdict.where, *([before.where] if before is not None else [])])
+    return joined(verdict, search(name, function, DTYPES[dtype], search_count, near, seed=verdict.searched))
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,10 +140,10 @@ def load() -> dict[str, Any]:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def recorded_place(key: str) -> Places:
-    """Where the largest error was before, if it was recorded."""
-    results = load()
-    return [tuple(results[key]["where"])] if key in results else []
+def recorded(key: str) -> Verdict | None:
+    """The verdict kept for this function and implementation, if there is one."""
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in load().get(key, {}).items() if k != "version"}
+    return Verdict(**values) if values else None
 
 
 def record(key: str, verdict: Verdict, version: str | None) -> None:
@@ -164,10 +175,10 @@ largest error. For float64 the wider format has 128 bits: most values come from 
 values, which are compared with the 128-bit functions as the samples go by and are within 2⁻¹² ulp of them; close to a
 rounding boundary or to the largest error so far the 128-bit function itself is asked. "All" means every one of the 2³²
 float32 values; other counts are samples (bit patterns, moderate numbers, numbers of many scales, and directed hard
-cases), and where a second count is given, a search: so many more around the worst of many cells of the domain, denser in
-each round. Means are of the first alone. A special value is wrong where NaN, an infinity or the sign of zero differs from C99's Annex F. Other
-packages' figures depend on the processor's instructions and are of the version beside the name; those without one are
-of earlier runs on x86-64, before versions were recorded.
+cases). A second count is a search: as many more inputs around the worst of many cells of the domain, denser from round
+to round; means are without it. A special value is wrong where NaN, an infinity or the sign of zero differs from C99's
+Annex F. Other packages' figures depend on the processor's instructions and are of the version beside the name; those
+without one are of earlier runs on x86-64, before versions were recorded.
 
 One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is so close to 1 that more than some 45 bits
 of the operands cancel, as they do where one operand was computed from the other. The error is then 2⁻¹⁰² of the larger
@@ -223,8 +234,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--dtype", action="append", choices=tuple(DTYPES), help="may be repeated; both by default")
     parser.add_argument("--implementation", action="append", choices=tuple(IMPLEMENTATIONS), help="fuseline by default")
     parser.add_argument("--callable", help="module:name of another implementation to judge")
-    parser.add_argument("--samples", type=float, help="sample this many inputs, also where all could be tried")
-    parser.add_argument("--search", type=float, help="so many more inputs around the worst; 0 for none")
+    parser.add_argument("--samples", type=float, help="this many samples; 0 adds a search to those recorded")
+    parser.add_argument("--search", type=float, help="so many more inputs around the worst; by default a tenth")
     parser.add_argument("--near", action="append", type=operands, help="search here too: X or X,Y; may be repeated")
     parser.add_argument("--limit", type=float, help="fail where an error exceeds this many ulp")
     parser.add_argument("--record", action="store_true", help="keep the results and rewrite docs/accuracy.md")
@@ -232,7 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = (*ONE_ARGUMENT, *TWO_ARGUMENTS) if options.all else tuple(options.function or ())
     if not names:
         parser.error("name a --function, or --all")
-    count, search_count = (None if n is None else int(n) for n in (options.samples, options.search))
+    counts = Counts(*(None if n is None else int(n) for n in (options.samples, options.search)))
     passed = True
     for name in names:
         for dtype in options.dtype or DTYPES:
@@ -243,8 +254,7 @@ def main(arguments: list[str] | None = None) -> int:
                     continue
                 started = time.perf_counter()
                 key = f"{name} {dtype} {which}"
-                near = [*(options.near or ()), *recorded_place(key)]
-                verdict = judged(name, function, dtype, count, search_count, near)
+                verdict = judged(name, function, dtype, counts, recorded(key), options.near or ())
                 show(key, verdict, time.perf_counter() - started)
                 if options.record:
                     record(key, verdict, importlib.metadata.version(which) if which in PEERS else None)

@@ -27,7 +27,7 @@ BLOCK = 1 << 20
 def search(
     name: str, function: Callable[..., Array], dtype: Any, count: int, near: Iterable[Place] = (), seed: int = 0
 ) -> Verdict:
-    """The largest error that about ``count`` samples find, from cells of the whole domain and from the places ``near``."""
+    """The largest error in about ``count`` samples: in cells of the domain, then around their worst and ``near``."""
     rng = np.random.Generator(np.random.SFC64(seed))
     judge = Judge(name, function)
     known = [(np.inf, place) for place in near]  # tried in each round
@@ -64,7 +64,7 @@ def joined(broad: Verdict, narrow: Verdict) -> Verdict:
         where=worse.where,
         special_failures=broad.special_failures + narrow.special_failures,
         special_where=failing.special_where,
-        searched=narrow.searched,
+        searched=broad.searched + narrow.searched,
     )
 
 
@@ -94,9 +94,7 @@ def _cells(dtype: Any) -> Iterator[tuple[int, int]]:
             yield from ((first + i * width, width) for i in range(CELLS_A_BINADE))
 
 
-def _in_cell(
-    name: str, dtype: Any, rng: np.random.Generator, first: int, width: int, count: int
-) -> tuple[Array, ...]:
+def _in_cell(name: str, dtype: Any, rng: np.random.Generator, first: int, width: int, count: int) -> tuple[Array, ...]:
     x = (first + rng.integers(0, width, count)).astype(_integers(dtype)).view(dtype)
     if name not in TWO_ARGUMENTS:
         return (x,)
@@ -105,7 +103,8 @@ def _in_cell(
 
 
 def _around(value: float, dtype: Any, rng: np.random.Generator, count: int) -> Array:
-    """Neighbours at distances of every size from 2**-20 of a binade, or one number, to a fourth."""
+    """The value itself, and neighbours at distances of any size from 2**-20 of a binade, or one number, to a fourth."""
     bits = _fraction_bits(dtype)
     distance = np.exp2(rng.uniform(max(0, bits - 20), bits - 2, count)) * rng.uniform(-1.0, 1.0, count)
+    distance[0] = 0.0
     return (_bits(value, dtype) + np.rint(distance).astype(np.int64)).astype(_integers(dtype)).view(dtype)

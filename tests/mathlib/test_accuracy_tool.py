@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import accuracy
+import accuracy_functions
 import accuracy_judge
 import mpmath as mp
 import numpy as np
 import pytest
 from accuracy_functions import MULTIPRECISION, ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases, samples
-from accuracy_judge import error_in_ulps, judge
+from accuracy_judge import error_in_ulps, has_compiled_reference, judge
+from accuracy_search import joined, search
 
 INPUTS = np.linspace(-3, 3, 200_001).astype(np.float32)
 
@@ -118,7 +120,10 @@ def test_the_float64_reference_agrees_with_multiprecision(name: str) -> None:
     assert verdict.correctly_rounded < 1.0
 
 
-@pytest.mark.skipif(accuracy_judge._library() is None, reason="needs a C compiler")
+needs_a_compiler = pytest.mark.skipif(not has_compiled_reference(), reason="needs a C compiler")
+
+
+@needs_a_compiler
 def test_tables_that_are_off_stop_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy_judge, "_TABLE_ULP", 1e-9)
     with pytest.raises(RuntimeError, match="tables of exp are off by"):
@@ -166,3 +171,48 @@ def test_a_function_that_errs_only_among_others_is_not_acquitted_by_a_single_cal
 
     x = np.linspace(0.1, 0.6, 1000, dtype=np.float32)
     assert judge("exp", wrong_in_company, [(x,)]).largest_ulp > 3
+
+
+def log_with_a_bad_place(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A logarithm often off by an ulp near 1.3, and once in 512 inputs by four, nearer to it."""
+    y, bits = np.log(x), x.view(np.int64)
+    off = np.where((np.abs(x - 1.3) < 2.0**-6) & (bits & 15 == 0), 1.0, 0.0)
+    off = np.where((np.abs(x - 1.3) < 2.0**-10) & (bits & 511 == 0), 4.0, off)
+    return y + off * np.spacing(y)
+
+
+@needs_a_compiler
+def test_the_search_finds_what_even_samples_miss() -> None:
+    even = judge("log", log_with_a_bad_place, samples("log", np.float64, 1 << 20, chunk=1 << 18))
+    found = search("log", log_with_a_bad_place, np.float64, 1 << 20)
+    assert even.largest_ulp < 2.0 < 3.4 < found.largest_ulp
+    assert abs(found.where[0] - 1.3) < 2.0**-10
+    both = joined(even, found)
+    assert (both.largest_ulp, both.where) == (found.largest_ulp, found.where)
+    assert (both.samples, both.mean_ulp, both.searched) == (even.samples, even.mean_ulp, found.samples)
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["pow", "hypot", "atan2"])
+def test_the_search_goes_on_from_places_it_is_given(name: str, kind: Any) -> None:
+    def wrong_near_a_place(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        y = np.asarray(accuracy_functions.FLOAT64[name](a.astype(np.float64), b.astype(np.float64))).astype(kind)
+        return y + np.where((np.abs(a - 1.25) < 1e-3) & (np.abs(b - 2.5) < 1e-3), 9 * np.spacing(y), 0).astype(kind)
+
+    found = search(name, wrong_near_a_place, kind, 1 << 16, [(1.26, 2.49)])
+    assert 8 < found.largest_ulp < 11
+
+
+@needs_a_compiler
+def test_a_search_alone_is_added_to_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "RESULTS", tmp_path / "accuracy.json")
+    monkeypatch.setattr(accuracy, "PAGE", tmp_path / "accuracy.md")
+    common = ["--function", "log", "--dtype", "f64", "--record", "--samples"]
+    assert accuracy.main([*common, "1e6", "--search", "0"]) == 0
+    first = json.loads((tmp_path / "accuracy.json").read_text())["log f64 fuseline"]
+    assert accuracy.main([*common, "0", "--search", "1e6"]) == 0
+    second = json.loads((tmp_path / "accuracy.json").read_text())["log f64 fuseline"]
+    assert second["searched"] > 900_000 and second["largest_ulp"] >= first["largest_ulp"]
+    assert {k: second[k] for k in ("samples", "mean_ulp")} == {k: first[k] for k in ("samples", "mean_ulp")}
+    assert "1e6 + 1e6" in (tmp_path / "accuracy.md").read_text()

@@ -120,7 +120,7 @@ def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
 
 
 def _erf_double(x: Expr) -> Expr:
-    """x + x*p(x*x) below 0.92, where p exceeds an eighth; 1 - erfc(x) above."""
+    """x + x*p(x*x) below 0.92; 1 - erfc(x) above, where |p| would soon pass an eighth and be rounded twice as much."""
     a = abs(x)
     small = fma(a, polynomial(x * x, DOUBLE.table("ERF"), small=False), a)
     y = at_most(a, 6.0)
