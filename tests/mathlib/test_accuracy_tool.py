@@ -200,7 +200,7 @@ def test_the_search_goes_on_from_places_it_is_given(name: str, kind: Any) -> Non
         y = np.asarray(accuracy_functions.FLOAT64[name](a.astype(np.float64), b.astype(np.float64))).astype(kind)
         return y + np.where((np.abs(a - 1.25) < 1e-3) & (np.abs(b - 2.5) < 1e-3), 9 * np.spacing(y), 0).astype(kind)
 
-    found = search(name, wrong_near_a_place, kind, 1 << 16, [(1.26, 2.49)])
+    found = search(name, wrong_near_a_place, kind, 1 << 15, [(1.2505, 2.4995)])
     assert 8 < found.largest_ulp < 11
 
 
