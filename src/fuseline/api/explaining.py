@@ -10,7 +10,7 @@ from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_S
 from fuseline.api.explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
 from fuseline.api.program import Source, as_program, bound_sizes, refuse_outputs, typed
 from fuseline.api.rows import Rows
-from fuseline.cost.ledger import Ledger, Rates, Sizes, compute_dtype, make_ledger, rates, times
+from fuseline.cost.ledger import Ledger, Rates, Sizes, compute_dtype, counted_value, make_ledger, rates, times
 from fuseline.errors import LimitError, ShapeError, UnsupportedError
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import DType
@@ -22,7 +22,6 @@ from fuseline.ir.node import Node
 from fuseline.ir.size import Shape
 from fuseline.machine.database import device as find_device
 from fuseline.machine.device import Device
-from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
 from fuseline.plan.buffers import BufferPlan, assign_buffers
 from fuseline.plan.joint import JointPlan, plan_graph
@@ -188,9 +187,12 @@ def primitives(g: Graph, sizes: Sizes) -> tuple[int, int]:
     """
     from fuseline.mathlib.expand import expand
 
+    def runs(node: Node) -> int:
+        return int(sizes.elements(counted_value(node)))
+
     if len(g.nodes) <= EXPANDED_WHOLE:
         expanded = expand(g)
-        return len(expanded.nodes), sum(_runs(n, sizes) for n in expanded.nodes)
+        return len(expanded.nodes), sum(map(runs, expanded.nodes))
     counts: dict[tuple[object, ...], int] = {}
     instructions = operations = 0
     for node in g.nodes:
@@ -199,14 +201,9 @@ def primitives(g: Graph, sizes: Sizes) -> tuple[int, int]:
             operands = [input_node(f"x{i}", a.dtype.computed, a.tensor.shape) for i, a in enumerate(node.args)]
             counts[kind] = len(expand(Graph(operands, [("out", apply(node.op, *operands, **dict(node.attrs)))])).nodes)
         instructions += counts[kind]
-        operations += counts[kind] * _runs(node, sizes)
+        operations += counts[kind] * runs(node)
     converted = [n for n in {*g.inputs, *g.output_nodes} if n.dtype.is_storage_float]
     return instructions + len(converted), operations + sum(map(sizes.elements, converted))
-
-
-def _runs(node: Node, sizes: Sizes) -> int:
-    """How many elements an instruction computes: those of the operand where it reduces."""
-    return int(sizes.elements(node.args[0] if OPERATIONS[node.op].index_rule == "reduction" else node))
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -180,11 +180,11 @@ class Kernel:
         types: dict[str, TensorType] = {}
         numbers: list[str] = []
         for i, (declared, given) in enumerate(zip(self.program.inputs, dtypes, strict=True)):
-            is_number = isinstance(given, WeakDType)
-            if is_number:
+            if isinstance(given, WeakDType):
                 numbers.append(declared.name)
-            dtype = declared_dtype(declared, given.dtype if isinstance(given, WeakDType) else given)
-            types[declared.name] = TensorType(dtype, None if shapes is None else tuple(map(int, shapes[i])))
+                given = given.dtype
+            shape = None if shapes is None else tuple(map(int, shapes[i]))
+            types[declared.name] = TensorType(declared_dtype(declared, given), shape)
         return specialise_for_numbers(self.program, types, frozenset(numbers))
 
 
@@ -326,7 +326,7 @@ class ReducingKernel(Kernel):
         arrays, dtypes = as_arrays(values, self.inputs, declared_dtypes(self.program))
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         staged, limits = self._staged_program(arrays, dtypes)
-        check_limits(limits, dict(zip(self.inputs, values, strict=True)))
+        check_limits(limits, self.inputs, values)
         results = staged.run(dict(zip(self.inputs, arrays, strict=True)))
         pairs = list(zip(results.items(), self.signature.places(out), strict=True))
         for (name, result), place in pairs:  # all of them, before anything is written

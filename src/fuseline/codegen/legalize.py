@@ -99,10 +99,7 @@ class _Legalizer:
             case "bitcast":
                 self._add_stored(node, self.stored(node.args[0]).bitcast(node.dtype))
             case "lookup":
-                index = self.value(node.args[0])
-                same = index.node is node.args[0]
-                found = Expr(node) if same else call("lookup", index, dtype=node.dtype, table=node.attr("table"))
-                self._add_stored(node, found)
+                self._add_stored(node, _on(node, [self.value(node.args[0])]))
             case _:
                 self.carried[node] = self._operation(node)
 
@@ -114,11 +111,7 @@ class _Legalizer:
         sig = signature(node.op, tuple(a.dtype for a in node.args))
         operands = [self.convert(self.value(a), d.computed) for a, d in zip(node.args, sig.operands, strict=True)]
         special = None if operands[0].dtype.is_float else _SPECIAL.get(node.op)
-        if special:
-            return special(operands)
-        if all(x.node is a for x, a in zip(operands, node.args, strict=True)):
-            return Expr(node)
-        return call(node.op, *operands, **dict(node.attrs))
+        return special(operands) if special else _on(node, operands)
 
     # ── conversions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,6 +148,13 @@ class _Legalizer:
             return x
         self.unwidened[wide.node, x.dtype] = x
         return wide
+
+
+def _on(node: Node, operands: list[Expr]) -> Expr:
+    """The instruction on these operands: itself where they are its own."""
+    if all(x.node is a for x, a in zip(operands, node.args, strict=True)):
+        return Expr(node)
+    return call(node.op, *operands, **dict(node.attrs))
 
 
 # ── 16-bit floats by integer operations ──────────────────────────────────────────────────────────────────────────────

@@ -138,9 +138,12 @@ def _line(launch: Launch, sizes: Sizes, count: int = 1) -> Line:
 
 def flops_of(node: Node, elements: Callable[[Node], Amount]) -> Amount:
     """Textbook work of one instruction: a FLOP an element of its result, of its operand for a reduction."""
-    row = OPERATIONS[node.op]
-    counted = node.args[0] if row.index_rule == "reduction" else node
-    return row.flops_per_element * elements(counted)
+    return OPERATIONS[node.op].flops_per_element * elements(counted_value(node))
+
+
+def counted_value(node: Node) -> Node:
+    """The value whose elements say how often an instruction is carried out: a reduction's operand, else its result."""
+    return node.args[0] if OPERATIONS[node.op].index_rule == "reduction" else node
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuseline.errors import NumberRangeError
@@ -13,8 +13,12 @@ Limits = Mapping[Node, tuple[int, int]]
 """For nodes of an untyped program that are integers, the smallest and the largest value that can be gone on with."""
 
 
-def check_limits(limits: Limits, given: Mapping[str, Any]) -> None:
-    """`NumberRangeError` where the numbers ``given`` for inputs lead beyond the limits."""
+def check_limits(limits: Limits, names: Sequence[str], operands: Sequence[Any]) -> None:
+    """`NumberRangeError` where the numbers among the ``operands``, given for inputs of these names, lead beyond the
+    limits."""
+    if not limits:
+        return
+    given = dict(zip(names, operands, strict=True))
     values: dict[Node, Number] = {}
     for node, (low, high) in limits.items():
         value = _value(node, given, values)

@@ -138,29 +138,25 @@ def compile_text(text: str, target: LlvmTarget, *, clean_up: bool = False) -> Im
     shape already (no value is computed twice, nothing is in memory), and measured no faster after those passes.
     Floating point stays strict: the text carries no fast-math flags and nothing here adds any.
     """
+    return elf.link(_emitted(lambda machine, module: machine.emit_object(module), text, target, clean_up=clean_up))
 
-    def emitted() -> bytes:
+
+def assembly(text: str, target: LlvmTarget) -> str:
+    """The assembly that `compile_text` would turn into machine code."""
+    result: str = _emitted(lambda machine, module: machine.emit_assembly(module), text, target)
+    return result
+
+
+def _emitted(emit: Callable[[Any, Any], Any], text: str, target: LlvmTarget, *, clean_up: bool = False) -> Any:
+    """What ``emit`` makes of LLVM's target machine and the module of ``text``."""
+
+    def work() -> Any:
         with _compiling:
             llvm = _llvm()
             machine = _target_machine(llvm, target, _level(text))
             with _module(llvm, text, target) as module:
                 if clean_up:
                     _clean_up(llvm, module, machine)
-                found: bytes = machine.emit_object(module)
-                return found
+                return emit(machine, module)
 
-    return elf.link(_undisturbed(emitted))
-
-
-def assembly(text: str, target: LlvmTarget) -> str:
-    """The assembly that `compile_text` would turn into machine code."""
-
-    def emitted() -> str:
-        with _compiling:
-            llvm = _llvm()
-            machine = _target_machine(llvm, target, _level(text))
-            with _module(llvm, text, target) as module:
-                found: str = machine.emit_assembly(module)
-                return found
-
-    return _undisturbed(emitted)
+    return _undisturbed(work)

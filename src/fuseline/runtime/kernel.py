@@ -191,8 +191,7 @@ class ElementwiseKernel:
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.signature.inputs, arrays, strict=True)})
         made = self.specialisation(dtypes)
-        if made.limits:
-            check_limits(made.limits, dict(zip(self.signature.inputs, values, strict=True)))
+        check_limits(made.limits, self.signature.inputs, values)
         # What a number is converted to by each operation is not known to what repeats calls.
         is_repeatable = not any(isinstance(d, WeakDType) for d in dtypes)
         if is_repeatable and self._remembered is not dtypes and self._remembered != dtypes:
@@ -221,7 +220,7 @@ class ElementwiseKernel:
         if len(set(dtypes)) > 1 or users:
             made = self.specialisation(dtypes)
             assert made.ufunc is not None
-            check_limits(made.limits, dict(zip(self.signature.inputs, values, strict=True)))
+            check_limits(made.limits, self.signature.inputs, values)
             try:
                 return made.ufunc(*operands, **options)
             except TypeError as error:
