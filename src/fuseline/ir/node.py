@@ -10,6 +10,7 @@ import os
 import struct
 import threading
 import weakref
+from collections import deque
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -91,7 +92,13 @@ class _Entry(weakref.ref[Node]):
 
 
 _table: dict[tuple[Any, ...], _Entry] = {}
-_lock = threading.RLock()  # a collection may run inside and drop nodes, which touches the table again
+_dead: deque[weakref.ref[Node]] = deque()
+"""Rows of the table whose nodes are gone.
+
+The next `make` takes them out. A callback that did it itself would wait for the lock, on whatever thread the collector
+happens to run, and whoever holds the lock may be waiting for that thread.
+"""
+_lock = threading.RLock()  # a handler of signals may build a graph while its thread is in here
 if hasattr(os, "register_at_fork"):  # a forked child must not find the table in the middle of a change
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _set = object.__setattr__
@@ -104,6 +111,8 @@ def make(op: str, args: tuple[Node, ...] = (), attrs: Attrs = (), type: Type | N
     parts = (type.dtype, type.shape) if type.__class__ is TensorType else type
     key = (op, tuple(map(id, args)), attrs, parts)
     with _lock:
+        if _dead:
+            _forget_the_dead()
         entry = _table.get(key)
         node = entry() if entry is not None else None
         if node is None:
@@ -112,17 +121,20 @@ def make(op: str, args: tuple[Node, ...] = (), attrs: Attrs = (), type: Type | N
             _set(node, "args", args)
             _set(node, "attrs", attrs)
             _set(node, "type", type)
-            entry = _Entry(node, _forget)
+            entry = _Entry(node, _dead.append)
             entry.key = key
             _table[key] = entry
     return node
 
 
-def _forget(entry: weakref.ref[Node]) -> None:
-    assert isinstance(entry, _Entry)
-    with _lock:
-        if _table.get(entry.key) is entry:
-            del _table[entry.key]
+def _forget_the_dead() -> None:
+    """Take out the rows of nodes that are gone, but where an equal node took the row since. Under the lock."""
+    with suppress(IndexError):  # a handler of signals may have taken the last one just now
+        while True:
+            entry = _dead.popleft()
+            assert isinstance(entry, _Entry)
+            if _table.get(entry.key) is entry:
+                _table.pop(entry.key, None)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

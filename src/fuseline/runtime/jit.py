@@ -6,9 +6,11 @@ without it.
 
 from __future__ import annotations
 
+import _thread
 import functools
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,23 +67,28 @@ def _undisturbed(work: Callable[[], _Made]) -> _Made:
     LLVM's objects have an order in which they are given back, and an exception between two statements breaks it. The
     main thread waits, and an interrupt ends the waiting; what is being compiled then is compiled in vain.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or sys.is_finalizing():
         return work()
     results: list[_Made] = []
     errors: list[BaseException] = []
+    done = _thread.allocate_lock()
+    done.acquire()
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             errors.append(error)
+        finally:
+            done.release()
 
-    thread = threading.Thread(target=run, name="fuseline-compile", daemon=True)
     try:
-        thread.start()
+        # A threading.Thread takes locks of that module as it starts, which the main thread may hold where a handler of
+        # signals came in.
+        _thread.start_new_thread(run, ())
     except RuntimeError:  # no thread can be had, as when the interpreter ends
         return work()
-    thread.join()
+    done.acquire()
     if errors:
         raise errors[0]
     return results[0]
