@@ -110,7 +110,7 @@ def _arrays(program: str, output_bytes: int) -> tuple[list[Array], list[Array]]:
 def _kernel(formula: str, past: bool, arrays: tuple[list[Array], list[Array]]) -> Any:
     """A kernel that stores as told, for calls on arrays like these."""
     kernel = fuseline.compile(formula)
-    with mock.patch.object(iterate, "_stores_past_caches", lambda _: past):
+    with mock.patch.object(iterate, "_is_large", lambda _: past):
         kernel(*arrays[0])  # the call that later ones follow in everything but the addresses
         kernel(*arrays[0])
     return kernel

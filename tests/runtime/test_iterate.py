@@ -148,7 +148,7 @@ def test_bits_do_not_depend_on_threads_or_streaming(
     expected = x * b + r
     for count in (1, 2, 3, 7):
         for cache_bytes in (1, 1 << 40):
-            monkeypatch.setattr(host, "last_level_cache_bytes", lambda size=cache_bytes: size)
+            monkeypatch.setattr(host, "cache_for_results_bytes", lambda size=cache_bytes: size)
             for offset in (0, 1, 3):
                 out = np.zeros(expected.size + 16, np.float32)[offset : offset + expected.size].reshape(shape)
                 with threads.limit(count):
@@ -157,7 +157,7 @@ def test_bits_do_not_depend_on_threads_or_streaming(
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_ends_of_a_vector_touch_nothing_beside_an_output(streaming: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iterate, "_stores_past_caches", lambda operands: streaming)
+    monkeypatch.setattr(iterate, "_is_large", lambda operands: streaming)
     for n in (1, 5, 31, 32, 33, 63, 64, 65, 100, 257):
         x, b = numbers((3, n), 1), numbers((n,), 2)
         for offset in range(17):
@@ -172,7 +172,7 @@ def test_ends_of_a_vector_touch_nothing_beside_an_output(streaming: bool, monkey
 def test_in_place_elements_are_computed_once(n: int) -> None:
     for streaming in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(iterate, "_stores_past_caches", lambda operands, s=streaming: s)
+            patch.setattr(iterate, "_is_large", lambda operands, s=streaming: s)
             x, b = numbers((n,), 1), numbers((n,), 2)
             expected = x * b + x
             run(x, b, x, out=x)
@@ -192,7 +192,7 @@ def test_threads_that_take_from_each_other_compute_no_element_twice(count: int) 
 
 @pytest.mark.parametrize("n", [1, 40, 63, 64, 65, 191, 500])
 def test_stores_past_the_caches_end_where_the_output_ends(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iterate, "_stores_past_caches", lambda operands: True)
+    monkeypatch.setattr(iterate, "_is_large", lambda operands: True)
     x = np.arange(3 * n, dtype=np.int8).reshape(3, n)
     b = np.array([[1], [2], [3]], np.int8)
     for offset in range(70):
@@ -205,7 +205,7 @@ def test_stores_past_the_caches_end_where_the_output_ends(n: int, monkeypatch: p
 
 @pytest.mark.parametrize("n", [20, 100, 513, 1500])
 def test_stores_past_the_caches_leave_gaps_between_rows_alone(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iterate, "_stores_past_caches", lambda operands: True)
+    monkeypatch.setattr(iterate, "_is_large", lambda operands: True)
     x, b = numbers((9, n), 1), numbers((n,), 2)
     for gap in (1, 3, 16):
         guarded = np.full((9, n + gap), 7, np.float32)
@@ -215,7 +215,7 @@ def test_stores_past_the_caches_leave_gaps_between_rows_alone(n: int, monkeypatc
 
 
 def test_streaming_stores_of_narrow_and_mixed_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "last_level_cache_bytes", lambda: 1)
+    monkeypatch.setattr(host, "cache_for_results_bytes", lambda: 1)
     x, y = (Expr(input_node(name, F32)) for name in "xy")
     results = [("less", x < y), ("narrow", (x * y).cast(I8)), ("wide", x - y)]
     loop = loop_of(Graph([x.node, y.node], [(name, r.node) for name, r in results]))
@@ -338,3 +338,24 @@ def test_every_order_of_axes_of_large_arrays_gives_what_numpy_gives(shape: tuple
             assert same_bits(run(a, other, turned), a * other + turned)
             place = np.empty_like(other)
             assert same_bits(run(a, other, a, out=place), a * other + a)
+
+
+@pytest.mark.parametrize("rows, n", [(1, 40), (1, 257), (1, 5_003), (7, 33), (3, 1_000)])
+def test_results_that_never_begin_a_line_together_go_past_the_caches(
+    rows: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(iterate, "_is_large", lambda operands: True)
+    x, y = (Expr(input_node(name, F32)) for name in "xy")
+    loop = loop_of(Graph([x.node, y.node], [("sum", (x + y).node), ("product", (x * y).node)]))
+    a, b = numbers((rows, n), 1), numbers((n,), 2)
+    for first, second in [(0, 1), (1, 0), (3, 7), (16, 5), (15, 16)]:
+        for odd_bytes in (0, 2):
+            memory = [np.full(4 * (rows * n + 40) + odd_bytes, 77, np.uint8)[odd_bytes:] for _ in range(2)]
+            places = [
+                m.view(np.float32)[start : start + rows * n].reshape(rows, n)
+                for m, start in zip(memory, (first, second), strict=True)
+            ]
+            iterate.run(loop, [a, b], places)
+            for m, place, start, expected in zip(memory, places, (first, second), (a + b, a * b), strict=True):
+                assert same_bits(place, expected)
+                assert (m[: 4 * start] == 77).all() and (m[4 * (start + rows * n) :] == 77).all()

@@ -19,6 +19,9 @@ from fuseline.errors import UnsupportedError
 from fuseline.runtime import control_groups, cpuid, system_files
 
 _DEFAULT_LAST_LEVEL_CACHE_BYTES = 32 << 20
+_INTEL = "GenuineIntel"
+_LARGEST_NEAR_CACHE_BYTES = 64 << 20
+"""A larger last-level cache of Intel's lies in slices beside dozens of cores: a core reaches it as slowly as memory."""
 # psABI levels (x86-64 System V ABI, table 3.1) in the spellings of Linux's /proc/cpuinfo.
 _LEVEL_2 = {"ssse3", "sse4_1", "sse4_2", "popcnt", "cx16"}
 _LEVEL_3 = _LEVEL_2 | {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
@@ -28,10 +31,12 @@ _MACOS_SPELLINGS = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx1.0": "avx"}
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """``flags`` are Linux's names of instruction-set extensions; ``model`` is the name printed for people."""
+    """``flags`` are Linux's names of instruction-set extensions; ``model`` is the name printed for people, ``vendor``
+    what an x86-64 processor calls its maker."""
 
     model: str
     flags: frozenset[str]
+    vendor: str = ""
 
 
 @functools.cache
@@ -41,14 +46,20 @@ def processor() -> Processor:
         flags = (
             " ".join(_sysctl_text(n) for n in ("machdep.cpu.features", "machdep.cpu.leaf7_features")).lower().split()
         )
-        return Processor(_sysctl_text("machdep.cpu.brand_string"), frozenset(_MACOS_SPELLINGS.get(f, f) for f in flags))
+        return Processor(
+            _sysctl_text("machdep.cpu.brand_string"),
+            frozenset(_MACOS_SPELLINGS.get(f, f) for f in flags),
+            _sysctl_text("machdep.cpu.vendor"),
+        )
     fields = _first_processor(system_files.read("/proc/cpuinfo"))
     model = fields.get("model name") or " ".join(
         fields.get(k, "") for k in ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
     )
     stepping = "/".join(fields.get(k, "") for k in ("cpu family", "model", "stepping"))
     return Processor(
-        f"{model} {stepping}".strip(" /"), frozenset((fields.get("flags") or fields.get("Features", "")).split())
+        f"{model} {stepping}".strip(" /"),
+        frozenset((fields.get("flags") or fields.get("Features", "")).split()),
+        fields.get("vendor_id", ""),
     )
 
 
@@ -107,7 +118,8 @@ def host_target() -> LlvmTarget:
             raise UnsupportedError(f"FUSELINE_TARGET={asked}: this processor runs native, {', '.join(names)}")
         return target(asked)
     features = "+reserve-x18" if sys.platform == "darwin" and names == ["aarch64"] else ""
-    return replace(target(names[-1]), name="native", cpu="native", features=features)
+    is_intel = processor().vendor == _INTEL
+    return replace(target(names[-1]), name="native", cpu="native", features=features, prefetches_always=is_intel)
 
 
 @functools.cache
@@ -129,6 +141,15 @@ def last_level_cache_bytes() -> int:
     else:
         sizes = list(system_files.data_caches().values())
     return max(sizes, default=0) or _DEFAULT_LAST_LEVEL_CACHE_BYTES
+
+
+def cache_for_results_bytes() -> int:
+    """How large the operands of a call may be together, so that its results are better written to the caches than past
+    them: the last-level cache, or where that is far away the one before it."""
+    last = last_level_cache_bytes()
+    if processor().vendor != _INTEL or last <= _LARGEST_NEAR_CACHE_BYTES:
+        return last
+    return system_files.data_caches().get(2, last)
 
 
 def physical_memory_bytes() -> int:

@@ -19,7 +19,7 @@ from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
 from fuseline.runtime import host, nest, recycle
 from fuseline.runtime.arrays import data_address
 from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, OPERANDS, Job, JobPlan, dispatch, plan_of
-from fuseline.runtime.loop import APART, STREAMING, Loop
+from fuseline.runtime.loop import APART, ASKS, STREAMING, Loop
 from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
 
 Array = NDArray[Any]
@@ -94,13 +94,13 @@ def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Se
     plan = plan_of(loop, shape, inputs, outputs)
     in_place = any(is_same_memory(o, a) for o in outputs for a in inputs)
     operands = [*inputs, *outputs]
-    _start(loop, plan, [data_address(a) for a in operands], _flags(in_place, _stores_past_caches(operands)))
+    _start(loop, plan, [data_address(a) for a in operands], _flags(in_place, _is_large(operands)))
 
 
-def _stores_past_caches(operands: Sequence[Array]) -> bool:
-    """Whether outputs go past the caches: where a call's arrays do not fit into the last of them together, it pushes
-    out what it writes, and a line that is overwritten need not be fetched first."""
-    return sum(map(_touched_bytes, operands)) > host.last_level_cache_bytes()
+def _is_large(operands: Sequence[Array]) -> bool:
+    """Whether outputs go past the caches and lines of inputs are asked for: where a call's arrays do not fit into the
+    caches together, it pushes out what it writes, and a line that is overwritten need not be fetched first."""
+    return sum(map(_touched_bytes, operands)) > host.cache_for_results_bytes()
 
 
 def _touched_bytes(a: Array) -> int:
@@ -120,7 +120,7 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = Job.from_buffer_copy(plan.job)
     job[KERNEL], job[OPERANDS] = loop.record_address, ctypes.addressof(addresses)
-    job[FLAGS] = _flags(False, past_caches)
+    job[FLAGS] = APART | STREAMING | ASKS if past_caches else APART
 
     def again(_kept: object = (loop, operands, addresses)) -> None:
         job[HANDED_OUT] = 0
@@ -129,10 +129,11 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
     return again
 
 
-def _flags(in_place: bool, stores_past_caches: bool) -> int:
+def _flags(in_place: bool, is_large: bool) -> int:
+    asks = ASKS if is_large else 0
     if in_place:
-        return 0
-    return APART | STREAMING if stores_past_caches else APART
+        return asks
+    return APART | STREAMING | asks if is_large else APART
 
 
 def _start(loop: Loop, plan: JobPlan, starts: list[int], flags: int) -> None:
@@ -156,7 +157,8 @@ class Prepared:
     axes: tuple[int, ...] | None
     output_strides: tuple[nest.Strides, ...]
     plan: JobPlan
-    stores_past_caches: bool
+    is_large: bool
+    """Too large for the caches."""
     shapes: tuple[nest.Shape, ...]
     """Of all operands, inputs first; so are ``strides``."""
     strides: tuple[nest.Strides, ...]
@@ -171,7 +173,7 @@ class Prepared:
     @property
     def flags(self) -> int:
         """Of the run where outputs and inputs are apart."""
-        return _flags(False, self.stores_past_caches)
+        return _flags(False, self.is_large)
 
     @property
     def is_one_dispatch(self) -> bool:
@@ -197,7 +199,7 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
         result_axes(shape, inputs),
         tuple([r.strides for r in results]),
         plan,
-        _stores_past_caches(operands),
+        _is_large(operands),
         tuple([a.shape for a in operands]),
         tuple([a.strides for a in operands]),
     )
@@ -234,5 +236,5 @@ def run_prepared(prepared: Prepared, inputs: Sequence[Array], outputs: Sequence[
         results = list(outputs)
     starts = [data_address(a) for a in inputs]
     starts += [data_address(o) for o in results]
-    _start(p.loop, p.plan, starts, _flags(in_place, p.stores_past_caches))
+    _start(p.loop, p.plan, starts, _flags(in_place, p.is_large))
     return results

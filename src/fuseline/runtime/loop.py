@@ -22,8 +22,9 @@ from fuseline.runtime.locks import Lock
 
 LEAST_ITEM_NS = 0.1
 """What an element takes at least, of a program that only moves it between caches."""
-STREAMING, APART = 1, 2
-"""Flags of a run: outputs bypass the caches; no output is the memory of an input, so elements may be computed twice."""
+STREAMING, APART, ASKS = 1, 2, 4
+"""Flags of a run: outputs bypass the caches; no output is the memory of an input, so elements may be computed twice;
+operands come from memory, so lines may be asked for ahead."""
 
 _HEADER_FIELDS = 6
 _BODY, _LANES, _INPUTS, _OPERANDS, _COMPILER, _ARGUMENT = range(_HEADER_FIELDS)

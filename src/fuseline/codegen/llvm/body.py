@@ -69,7 +69,7 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
         if in_steps:
             lockstep.step(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
-    asked = () if _is_short(legal) else legal.inputs
+    asked = legal.inputs if target.prefetches_always or not _is_short(legal) else ()
     return BodyText(_function(writer, legal.inputs, results, asked), lanes)
 
 
@@ -138,11 +138,14 @@ def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, D
             f"  %b{i} = getelementptr i64, ptr %increments, i64 {i}",
             f"  %d{i} = load i64, ptr %b{i}, align 8",
         ]
-    lines += ["  %streaming = icmp ne i64 %flags, 0", "  br label %loop", "loop:"]
+    lines += ["  %past = and i64 %flags, 1", "  %streaming = icmp ne i64 %past, 0"]
+    if asked:
+        lines += ["  %ahead = and i64 %flags, 4", "  %asking = icmp ne i64 %ahead, 0"]
+    lines += ["  br label %loop", "loop:"]
     lines.append("  %n = phi i64 [ 0, %entry ], [ %m, %next ]")
     lines += [f"  %p{i} = phi ptr [ %s{i}, %entry ], [ %q{i}, %next ]" for i in operands]
     if asked:
-        lines += [f"  br i1 %streaming, label %ask, label %{FIRST_BLOCK}", "ask:"]
+        lines += [f"  br i1 %asking, label %ask, label %{FIRST_BLOCK}", "ask:"]
         for i, node in enumerate(asked):
             lines += _asked_for(writer, i, node.dtype)
     lines += [f"  br label %{FIRST_BLOCK}", f"{FIRST_BLOCK}:", *writer.lines]
@@ -177,8 +180,8 @@ def _asked_for(writer: Writer, index: int, d: DType) -> list[str]:
     """Prefetches of what operand ``index`` is read from a few passes later.
 
     A body that computes much fills the processor's queues, and the loads that would find the next lines missing wait
-    behind them; in a short body they would only take turns of other loads. Calls that store past the caches read from
-    memory, so they alone ask.
+    behind them; in a short body they would only take turns of other loads, but on the processors that the target names.
+    Calls whose operands come from memory ask.
     """
     lines = []
     function = writer.prefetch()

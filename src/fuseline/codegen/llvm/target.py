@@ -34,6 +34,9 @@ class LlvmTarget:
     """Numbers come as whole registers from memory, as operands of other instructions where registers run out.
     A broadcast keeps one of Zen 4's two units for permutations busy."""
 
+    prefetches_always: bool = False
+    """Short bodies too ask ahead for lines of memory (decision 0035)."""
+
     @property
     def triple(self) -> str:
         """ELF on every system: fuseline links and loads the object itself."""

@@ -2,9 +2,10 @@
 ;
 ; A body is void(ptr operands, ptr increments, i64 vectors, i64 flags). It runs `vectors` times over whole vectors of the
 ; kernel's lanes; operand i is contiguous there and moves by increments[i] bytes a vector (0: the same vector each time).
-; flags bit 0: outputs are 64-byte aligned and are stored past the caches. A body reads a vector of every input before it
-; writes any output, so an output may be the very memory of an input. Bit 1, which bodies do not see, says that no output
-; is, as in all calls with bit 0: then a vector may be computed again, so that what is left of one needs no padding.
+; flags bit 0: outputs are 64-byte aligned and are stored past the caches. Bit 2: the call's operands come from memory, so a
+; body may ask for their lines ahead. A body reads a vector of every input before it writes any output, so an output may be
+; the very memory of an input. Bit 1, which bodies do not see, says that no output is, as in all calls with bit 0: then a
+; vector may be computed again, so that what is left of one needs no padding.
 ;
 ; %kernel: body, lanes, inputs, operands (inputs and outputs), compiler and its argument (two Python objects), then an item
 ; size in bytes for each operand. `body` is null until the compiler has been called.
@@ -45,6 +46,13 @@ fill:
 copy:
   %item_at = getelementptr %kernel, ptr %k, i64 0, i32 6, i64 %i
   %item = load i64, ptr %item_at, align 8
+  %one = icmp eq i64 %n, 1
+  br i1 %one, label %repeat, label %several
+repeat:
+  ; A register's load that finds several stores under it waits for all of them.
+  call void @copy_items(ptr %slot, i64 %item, ptr %p, i64 0, i64 %lanes, i64 %item)
+  br label %fill_next
+several:
   call void @copy_items(ptr %slot, i64 %item, ptr %p, i64 %item, i64 %n, i64 %item)
   %used = mul i64 %n, %item
   %pad = getelementptr i8, ptr %slot, i64 %used
@@ -85,7 +93,8 @@ entry:
   %some = icmp ne i64 %vectors, 0
   br i1 %some, label %whole, label %tail
 whole:
-  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 0)
+  %asks = and i64 %flags, 4
+  call void %body(ptr %at, ptr %incs, i64 %vectors, i64 %asks)
   br label %tail
 tail:
   %covered = mul i64 %vectors, %lanes
@@ -213,10 +222,10 @@ straight:
   %streaming = icmp ne i64 %streams, 0
   br i1 %streaming, label %stream, label %run
 stream:
-  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded, ptr %carries)
+  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded, ptr %packed, i64 %block, ptr %carries)
   br label %done
 run:
-  %run_flags = and i64 %flags, 2
+  %run_flags = and i64 %flags, 6
   call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %run_flags, ptr %padded)
   br label %done
 blocks:

@@ -11,14 +11,17 @@ look:
   %to_dense = icmp eq i64 %to_step, %item
   %from_dense = icmp eq i64 %from_step, %item
   %from_still = icmp eq i64 %from_step, 0
-  %dense = and i1 %to_dense, %from_dense
+  %several = icmp ne i64 %n, 1
+  %both_dense = and i1 %to_dense, %from_dense
+  %dense = and i1 %both_dense, %several
   br i1 %dense, label %bulk, label %not_dense
 bulk:
   %bytes = mul i64 %n, %item
   call void @llvm.memcpy.p0.p0.i64(ptr %to0, ptr %from0, i64 %bytes, i1 false)
   br label %done
 not_dense:
-  %repeat = and i1 %to_dense, %from_still
+  %to_dense_several = and i1 %to_dense, %several
+  %repeat = and i1 %to_dense_several, %from_still
   br i1 %repeat, label %same, label %choose
 same:
   call void @repeat_item(ptr %to0, ptr %from0, i64 %n, i64 %item)
@@ -75,8 +78,8 @@ done:
   ret void
 }
 
-; One item repeated over 32 bytes.
-define internal <4 x i64> @repeated(ptr %from, i64 %item) alwaysinline nounwind {
+; One item repeated over 64 bytes.
+define internal <8 x i64> @repeated(ptr %from, i64 %item) alwaysinline nounwind {
 entry:
   switch i64 %item, label %one [ i64 2, label %two
                                  i64 4, label %four
@@ -101,34 +104,43 @@ eight:
   br label %spread
 spread:
   %pattern = phi i64 [ %p1, %one ], [ %p2, %two ], [ %p4, %four ], [ %p8, %eight ]
-  %first = insertelement <4 x i64> poison, i64 %pattern, i64 0
-  %wide = shufflevector <4 x i64> %first, <4 x i64> poison, <4 x i32> zeroinitializer
-  ret <4 x i64> %wide
+  %first = insertelement <8 x i64> poison, i64 %pattern, i64 0
+  %wide = shufflevector <8 x i64> %first, <8 x i64> poison, <8 x i32> zeroinitializer
+  ret <8 x i64> %wide
 }
 
-; Writes one item %n times side by side: 32 bytes at a time, then what is left, which is a whole number of items.
+; Writes one item %n times side by side: 64 bytes at a time, the last of them at the end. What is left of fewer than 64 is a
+; whole number of items.
 define internal void @repeat_item(ptr %to, ptr %from, i64 %n, i64 %item) nounwind {
 entry:
-  %buffer = alloca <4 x i64>, align 32
-  %wide = call <4 x i64> @repeated(ptr %from, i64 %item)
+  %buffer = alloca <8 x i64>, align 64
+  %wide = call <8 x i64> @repeated(ptr %from, i64 %item)
   %bytes = mul i64 %n, %item
+  %many = icmp uge i64 %bytes, 64
   br label %whole
 whole:
   %at = phi i64 [ 0, %entry ], [ %next, %store ]
-  %next = add i64 %at, 32
+  %next = add i64 %at, 64
   %fits = icmp ule i64 %next, %bytes
   br i1 %fits, label %store, label %rest
 store:
   %place = getelementptr i8, ptr %to, i64 %at
-  store <4 x i64> %wide, ptr %place, align 1
+  store <8 x i64> %wide, ptr %place, align 1
   br label %whole
 rest:
   %end = icmp uge i64 %at, %bytes
   br i1 %end, label %done, label %last
 last:
+  br i1 %many, label %overlap, label %few
+overlap:
+  %end_place = getelementptr i8, ptr %to, i64 %bytes
+  %last_place = getelementptr i8, ptr %end_place, i64 -64
+  store <8 x i64> %wide, ptr %last_place, align 1
+  br label %done
+few:
   %left_place = getelementptr i8, ptr %to, i64 %at
   %left = sub i64 %bytes, %at
-  store <4 x i64> %wide, ptr %buffer, align 32
+  store <8 x i64> %wide, ptr %buffer, align 64
   call void @llvm.memcpy.p0.p0.i64(ptr %left_place, ptr %buffer, i64 %left, i1 false)
   br label %done
 done:

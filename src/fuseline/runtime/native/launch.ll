@@ -138,9 +138,10 @@ hold:
   %h_more = icmp slt i64 %h_next, %nops
   br i1 %h_more, label %hold, label %held_all
 held_all:
-  ; The flags are for outputs that nothing is read from.
+  ; The flags are for outputs that nothing is read from; others may still ask for their lines.
   %apart = icmp eq i64 %verdict, 1
-  %given_flags = select i1 %apart, i64 %flags, i64 0
+  %asks = and i64 %flags, 4
+  %given_flags = select i1 %apart, i64 %flags, i64 %asks
   br label %start
 make:
   %have = call i1 @new_outputs(ptr %caller, ptr %e, ptr %r, i64 %count, i64 %nops, ptr %objects)

@@ -40,7 +40,7 @@ entry:
   ; 0 used in place, 1 the same in every row, 2 packed, 3 used in place a row at a time
   %kinds = alloca i8, i64 %nops, align 1
   %advances = alloca i64, i64 %nops, align 8
-  %apart_only = and i64 %flags, 2
+  %through_caches = and i64 %flags, 6
   %streams = and i64 %flags, 1
   %streaming = icmp ne i64 %streams, 0
   %row_rest = urem i64 %inner, %lanes
@@ -149,10 +149,10 @@ together:
   %count = mul i64 %m, %inner
   br i1 %past_caches_next, label %past, label %through
 past:
-  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded, ptr %carries)
+  call void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %padded, ptr %packed, i64 %room, ptr %carries)
   br label %out
 through:
-  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %apart_only, ptr %padded)
+  call void @contiguous(ptr %k, ptr %at, ptr %incs, i64 %count, i64 %through_caches, ptr %padded)
   br label %out
 out:
   %o = phi i64 [ %nin, %past ], [ %nin, %through ], [ %nin, %each_row ], [ %o_next, %out_next ]

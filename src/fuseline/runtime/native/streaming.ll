@@ -153,9 +153,9 @@ done:
 }
 
 ; Items %from up to %from + %n of %count, at least a vector, where outputs share no memory with inputs: vectors that lie
-; inside the %count items are computed into the scratch, and what was asked for goes on to the outputs' carries. Leaves %at
-; as it was.
-define internal void @edge(ptr %k, ptr %at, ptr %incs, i64 %from, i64 %n, i64 %count, ptr %scratch, ptr %carries) nounwind {
+; inside the %count items are computed into slots of %slot_items, at least a vector, and what was asked for goes on to the
+; outputs' carries. Leaves %at as it was.
+define internal void @by_slots(ptr %k, ptr %at, ptr %incs, i64 %from, i64 %n, i64 %count, ptr %slots, i64 %slot_items, ptr %carries) nounwind {
 entry:
   %body = load ptr, ptr %k, align 8
   %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
@@ -165,13 +165,17 @@ entry:
   %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
   %nops = load i64, ptr %nops_at, align 8
   %there = alloca ptr, i64 %nops, align 8
-  %slot_bytes = shl i64 %lanes, 3
-  %last = sub i64 %count, %lanes
-  br label %vector
-vector:
+  %slot_bytes = shl i64 %slot_items, 3
+  br label %slot_full
+slot_full:
   %done_items = phi i64 [ 0, %entry ], [ %done_more, %given ]
   %left = sub i64 %n, %done_items
-  %m = call i64 @llvm.umin.i64(i64 %left, i64 %lanes)
+  %fits = call i64 @llvm.umin.i64(i64 %left, i64 %slot_items)
+  %whole_vectors = udiv i64 %fits, %lanes
+  %vectors = call i64 @llvm.umax.i64(i64 %whole_vectors, i64 1)
+  %items = mul i64 %vectors, %lanes
+  %m = call i64 @llvm.umin.i64(i64 %left, i64 %items)
+  %last = sub i64 %count, %items
   %wanted = add i64 %from, %done_items
   %first = call i64 @llvm.umin.i64(i64 %wanted, i64 %last)
   %skipped = sub i64 %wanted, %first
@@ -179,16 +183,16 @@ vector:
   call void @advance_items(ptr %there, ptr %incs, i64 %first, i64 %lanes, i64 %nops)
   br label %aside
 aside:
-  %a = phi i64 [ %nin, %vector ], [ %a_next, %aside ]
+  %a = phi i64 [ %nin, %slot_full ], [ %a_next, %aside ]
   %slot_offset = mul i64 %a, %slot_bytes
-  %slot = getelementptr i8, ptr %scratch, i64 %slot_offset
+  %slot = getelementptr i8, ptr %slots, i64 %slot_offset
   %there_at = getelementptr ptr, ptr %there, i64 %a
   store ptr %slot, ptr %there_at, align 8
   %a_next = add i64 %a, 1
   %a_more = icmp slt i64 %a_next, %nops
   br i1 %a_more, label %aside, label %compute
 compute:
-  call void %body(ptr %there, ptr %incs, i64 1, i64 0)
+  call void %body(ptr %there, ptr %incs, i64 %vectors, i64 4)
   br label %give
 give:
   %o = phi i64 [ %nin, %compute ], [ %o_next, %give ]
@@ -211,15 +215,16 @@ give:
 given:
   %done_more = add i64 %done_items, %m
   %more = icmp slt i64 %done_more, %n
-  br i1 %more, label %vector, label %done
+  br i1 %more, label %slot_full, label %done
 done:
   ret void
 }
 
 ; Runs the body over contiguous (or repeated) operands at %at past the caches; outputs share no memory with inputs. Whole
 ; cache lines are stored by the body; what is left at either end goes to the carries. Ordinary stores there would have to
-; fetch their line from memory, and hold up those behind them. Leaves %at as it was.
-define internal void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %scratch, ptr %carries) nounwind {
+; fetch their line from memory, and hold up those behind them. Outputs that never begin a line together are computed into
+; slots of %slot_items at %slots, whose outputs' are free, and go on line by line. Leaves %at as it was.
+define internal void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %scratch, ptr %slots, i64 %slot_items, ptr %carries) nounwind {
 entry:
   %body = load ptr, ptr %k, align 8
   %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
@@ -237,26 +242,32 @@ entry:
   %lines = mul i64 %units, %unit
   %any = icmp ne i64 %units, 0
   %pays = and i1 %reachable, %any
-  br i1 %pays, label %ends, label %all
+  br i1 %pays, label %ends, label %not_together
+not_together:
+  %enough = icmp uge i64 %count, %lanes
+  br i1 %enough, label %staged, label %all
+staged:
+  call void @by_slots(ptr %k, ptr %at, ptr %incs, i64 0, i64 %count, i64 %count, ptr %slots, i64 %slot_items, ptr %carries)
+  ret void
 all:
-  call void @contiguous(ptr %k, ptr %there, ptr %incs, i64 %count, i64 2, ptr %scratch)
+  call void @contiguous(ptr %k, ptr %there, ptr %incs, i64 %count, i64 6, ptr %scratch)
   ret void
 ends:
   %has_head = icmp ne i64 %head, 0
   br i1 %has_head, label %first, label %middle
 first:
-  call void @edge(ptr %k, ptr %at, ptr %incs, i64 0, i64 %head, i64 %count, ptr %scratch, ptr %carries)
+  call void @by_slots(ptr %k, ptr %at, ptr %incs, i64 0, i64 %head, i64 %count, ptr %scratch, i64 %lanes, ptr %carries)
   br label %middle
 middle:
   call void @advance_items(ptr %there, ptr %incs, i64 %head, i64 %lanes, i64 %nops)
   %vectors = udiv i64 %lines, %lanes
-  call void %body(ptr %there, ptr %incs, i64 %vectors, i64 1)
+  call void %body(ptr %there, ptr %incs, i64 %vectors, i64 5)
   %rest = sub i64 %behind, %lines
   %has_rest = icmp ne i64 %rest, 0
   br i1 %has_rest, label %last, label %done
 last:
   %rest_start = sub i64 %count, %rest
-  call void @edge(ptr %k, ptr %at, ptr %incs, i64 %rest_start, i64 %rest, i64 %count, ptr %scratch, ptr %carries)
+  call void @by_slots(ptr %k, ptr %at, ptr %incs, i64 %rest_start, i64 %rest, i64 %count, ptr %scratch, i64 %lanes, ptr %carries)
   br label %done
 done:
   ret void
