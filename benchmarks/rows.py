@@ -131,7 +131,8 @@ def _error(program: Program, inputs: Inputs, results: Sequence[Any]) -> float | 
 def in_turn(
     calls: dict[str, Callable[[], object]], repetitions: int, limit_s: float, threads: int, clock: Callable[[], int]
 ) -> dict[str, Timing]:
-    """Every candidate once a turn, in an order that rotates, after a pause and one call that is not counted.
+    """Every candidate once a turn, in an order that rotates, after a pause and one call that is not counted: a candidate
+    that follows a slow one would find its operands further away, where others share the last-level cache.
 
     `fuseline.runtime.measure.interleaved` does the same without the pause, which threads of other libraries need here:
     some spin for milliseconds after their work, on the processors that the next candidate is about to use.
@@ -147,8 +148,7 @@ def in_turn(
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             if pause_s:
                 time.sleep(pause_s)
-            if repeats[name] > 1:  # short calls: threads awake, operands in the cache
-                calls[name]()
+            calls[name]()  # threads awake, and operands where a repeated call finds them
             samples[name].append(_sample(calls[name], repeats[name], clock))
     return {name: _timing(values, repeats[name]) for name, values in samples.items()}
 
