@@ -131,8 +131,8 @@ def _error(program: Program, inputs: Inputs, results: Sequence[Any]) -> float | 
 def in_turn(
     calls: dict[str, Callable[[], object]], repetitions: int, limit_s: float, threads: int, clock: Callable[[], int]
 ) -> dict[str, Timing]:
-    """Every candidate once a turn, in an order that rotates, after a pause and one call that is not counted: a candidate
-    that follows a slow one would find its operands further away, where others share the last-level cache.
+    """Every candidate once a turn, in an order that rotates, after a pause and one call that is not counted: after a
+    slow candidate the operands may be further away, where others share the last-level cache.
 
     `fuseline.runtime.measure.interleaved` does the same without the pause, which threads of other libraries need here:
     some spin for milliseconds after their work, on the processors that the next candidate is about to use.

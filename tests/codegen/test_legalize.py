@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -84,6 +85,16 @@ def test_bfloat16_rounds_to_nearest_even(bits: int, expected: int) -> None:
     single = np.array([bits], np.uint32).view(np.float32)
     (found,) = iterate.run(loop_of(graph_of([x], [x.cast(BF16)])), [single], [None])
     assert found.view(np.uint16)[0] == expected
+
+
+def test_compiled_rounding_to_bfloat16_agrees_with_its_own_library_subnormals_and_zeros_side_by_side() -> None:
+    high, low = np.arange(1 << 16, dtype=np.uint32), np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    bits = np.add.outer(high << 16, low).ravel()
+    singles = np.concatenate([bits, np.random.default_rng(0).permutation(bits)]).view(np.float32)
+    (x,) = operands(F32)
+    (found,) = iterate.run(loop_of(graph_of([x], [x.cast(BF16)])), [singles], [None])
+    with np.errstate(all="ignore"):
+        assert same_bits(found, singles.astype(ml_dtypes.bfloat16))
 
 
 def test_every_nan_becomes_a_bfloat16_nan() -> None:

@@ -193,6 +193,14 @@ def test_the_search_finds_what_even_samples_miss() -> None:
 
 
 @needs_a_compiler
+def test_the_search_ends_where_every_result_is_the_nearest() -> None:
+    def nearest(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return (1 / np.sqrt(a.astype(np.float64))).astype(np.float32)
+
+    assert search("rsqrt", nearest, np.float32, 1 << 14).largest_ulp <= 0.5
+
+
+@needs_a_compiler
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["pow", "hypot", "atan2"])
 def test_the_search_goes_on_from_places_it_is_given(name: str, kind: Any) -> None:

@@ -21,14 +21,21 @@ from fuseline.ops import OPERATIONS
 
 
 @in_default_environment
-def legalize(graph: Graph, *, native_half: bool = False, library: frozenset[str] = frozenset()) -> Graph:
+def legalize(
+    graph: Graph,
+    *,
+    native_half: bool = False,
+    native_bfloat16: bool = False,
+    library: frozenset[str] = frozenset(),
+) -> Graph:
     """``graph``, already expanded to primitives, with every conversion explicit.
 
-    ``native_half`` keeps `cast` between float16 and float32 for the target; ``library`` names functions that the target
-    calls instead of computing them. Values keep their names. Raises `UnsupportedError` for any other operation that is
+    ``native_half`` keeps `cast` between float16 and float32 for the target, ``native_bfloat16`` that of float32 to
+    bfloat16 for a target that takes subnormals for zeros there; ``library`` names functions that the target calls
+    instead of computing them. Values keep their names. Raises `UnsupportedError` for any other operation that is
     not a primitive and for dtypes that only exist in storage plans (float8, 4-bit types).
     """
-    lower = _Legalizer(native_half, library)
+    lower = _Legalizer(native_half, native_bfloat16, library)
     names: dict[Node, str] = {}
     for node in (*graph.inputs, *graph.output_nodes):
         _check_dtype(node.dtype)
@@ -53,8 +60,9 @@ class _Legalizer:
     ``unwidened`` has, for each value that was widened from 16 bits, the 16-bit value: rounding it again is that.
     """
 
-    def __init__(self, native_half: bool, library: frozenset[str]) -> None:
+    def __init__(self, native_half: bool, native_bfloat16: bool, library: frozenset[str]) -> None:
         self.native_half = native_half
+        self.native_bfloat16 = native_bfloat16
         self.library = library
         self.carried: dict[Node, Expr] = {}
         self.unwidened: dict[tuple[Node, DType], Expr] = {}
@@ -132,7 +140,12 @@ class _Legalizer:
         if known is not None:
             return known
         if target is BF16:
-            return float32_to_bfloat16_bits(self.convert(x, F32)).bitcast(BF16)
+            single = self.convert(x, F32)
+            exact = float32_to_bfloat16_bits(single)
+            if self.native_bfloat16:
+                rounded = single.cast(BF16).bitcast(U16)
+                exact = call("where", _is_subnormal(single), exact, rounded, rare=True)
+            return exact.bitcast(BF16)
         single = round_to_odd_float32(x) if x.dtype is F64 else self.convert(x, F32)
         if self.native_half:
             return single.cast(F16)
@@ -165,6 +178,12 @@ def float32_to_bfloat16_bits(x: Expr) -> Expr:
     bits = x.bitcast(U32)
     last = (bits >> 16) & 1
     return (where(x != x, 0xFFFFFFFF, bits + 0x7FFF + last) >> 16).cast(U16)
+
+
+def _is_subnormal(x: Expr) -> Expr:
+    """Of a float32: neither zero nor normal. Without its sign, and with zero wrapped around to the largest integer."""
+    bits = x.bitcast(U32)
+    return bits + bits - 1 < 0x00FFFFFF
 
 
 def float16_bits_to_float32(h: Expr) -> Expr:

@@ -41,7 +41,8 @@ _LEAF_1 = {
 _LEAF_7 = {
     "bmi1": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512cd": 28, "avx512bw": 30, "avx512vl": 31,
 }  # fmt: skip
-NAMES = frozenset({*_LEAF_1, *_LEAF_7})
+_LEAF_7_1 = {"avx512_bf16": 5}
+NAMES = frozenset({*_LEAF_1, *_LEAF_7, *_LEAF_7_1})
 """The extensions that are asked for, in Linux's spellings."""
 
 
@@ -55,15 +56,17 @@ def flags() -> frozenset[str]:
     ask = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(loaded.exports["ask"])
     words = ctypes.create_string_buffer(16)
 
-    def leaf(number: int) -> tuple[int, ...]:
-        ask(number, 0, ctypes.addressof(words))
+    def leaf(number: int, part: int = 0) -> tuple[int, ...]:
+        ask(number, part, ctypes.addressof(words))
         return struct.unpack("<4I", words.raw)
 
     highest = leaf(0)[0]
     _, _, basic, _ = leaf(1)
-    extended = leaf(7)[1] if highest >= 7 else 0
+    parts, extended, _, _ = leaf(7) if highest >= 7 else (0, 0, 0, 0)
+    more = leaf(7, 1)[0] if parts >= 1 else 0
     found = {name for name, bit in _LEAF_1.items() if basic >> bit & 1}
     found |= {name for name, bit in _LEAF_7.items() if extended >> bit & 1}
+    found |= {name for name, bit in _LEAF_7_1.items() if more >> bit & 1}
     enabled = ctypes.CFUNCTYPE(ctypes.c_uint32)(loaded.exports["enabled"])() if basic & _OSXSAVE else 0
     if enabled & _YMM != _YMM:
         found -= {"avx", "avx2", "f16c", "fma"}

@@ -96,9 +96,14 @@ def target_names() -> list[str]:
         return ["aarch64"]
     if machine not in ("x86_64", "amd64"):
         return []
-    flags = processor().flags - (cpuid.NAMES - cpuid.flags())
+    flags = _usable_flags()
     levels = [("x86-64-v2", _LEVEL_2), ("x86-64-v3", _LEVEL_3), ("x86-64-v4", _LEVEL_4)]
     return ["x86-64"] + [name for name, needed in levels if needed <= flags]
+
+
+def _usable_flags() -> frozenset[str]:
+    """Extensions that the system lists, without those that an x86-64 processor does not give this process."""
+    return processor().flags - (cpuid.NAMES - cpuid.flags())
 
 
 def host_target() -> LlvmTarget:
@@ -118,8 +123,15 @@ def host_target() -> LlvmTarget:
             raise UnsupportedError(f"FUSELINE_TARGET={asked}: this processor runs native, {', '.join(names)}")
         return target(asked)
     features = "+reserve-x18" if sys.platform == "darwin" and names == ["aarch64"] else ""
-    is_intel = processor().vendor == _INTEL
-    return replace(target(names[-1]), name="native", cpu="native", features=features, prefetches_always=is_intel)
+    best = target(names[-1])
+    return replace(
+        best,
+        name="native",
+        cpu="native",
+        features=features,
+        has_bfloat16_rounding=best.vector_bytes == 64 and "avx512_bf16" in _usable_flags(),
+        prefetches_always=processor().vendor == _INTEL,
+    )
 
 
 @functools.cache

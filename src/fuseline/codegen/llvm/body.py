@@ -53,7 +53,7 @@ def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
     Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage, and
     `LimitError` for more than LLVM can take in.
     """
-    legal = legalize(graph, native_half=target.has_half_conversion)
+    legal = legalize(graph, native_half=target.has_half_conversion, native_bfloat16=target.has_bfloat16_rounding)
     _check_size(legal)
     order = schedule(legal)
     in_steps = lockstep.is_chain(legal, order)

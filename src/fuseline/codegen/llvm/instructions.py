@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fuseline.codegen.llvm import lookup
 from fuseline.codegen.llvm.writer import Writer
 from fuseline.errors import UnsupportedError
-from fuseline.ir.dtype import BOOL, DType
+from fuseline.ir.dtype import BF16, BOOL, DType
 from fuseline.ir.node import Node, const_array
 
 
@@ -121,7 +121,19 @@ def _cast(w: Writer, node: Node) -> str:
     a = w.value(node.args[0])
     if source is target:
         return a
+    if target is BF16:
+        return _bfloat16(w, a)
     return w.assign(f"{_conversion(source, target)} {w.type(source)} {a} to {w.type(target)}")
+
+
+def _bfloat16(w: Writer, value: str) -> str:
+    """The bits of float32 ``value`` rounded to bfloat16, by AVX-512's instruction; its second operand comes first."""
+    kind, halves = "<16 x float>", w.pieces(value, "float", 16)
+    rounded = []
+    for low, high in zip(halves[::2], halves[1::2], strict=True):
+        pair = w.call("llvm.x86.avx512bf16.cvtne2ps2bf16.512", "<32 x bfloat>", [(kind, high), (kind, low)])
+        rounded.append(w.assign(f"bitcast <32 x bfloat> {pair} to <32 x i16>"))
+    return w.joined(rounded, "i16", 32)
 
 
 def _conversion(source: DType, target: DType) -> str:

@@ -27,6 +27,8 @@ class LlvmTarget:
     has_fma: bool
     has_half_conversion: bool
     """Converts float16 to and from float32 in vectors, rounding to nearest even."""
+    has_bfloat16_rounding: bool = False
+    """Rounds float32 to bfloat16 in vectors, to nearest even, subnormals to zero (AVX512_BF16)."""
     permute: Literal["none", "avx2", "avx512", "bytes"] = "none"
     """Instructions that look up a small table held in registers."""
 
@@ -49,9 +51,9 @@ _TARGETS = {
     for t in (
         _X86_64,
         LlvmTarget("x86-64-v2", "x86_64", "x86-64-v2", "", 16, has_fma=False, has_half_conversion=False),
-        LlvmTarget("x86-64-v3", "x86_64", "x86-64-v3", "", 32, True, True, "avx2"),
-        LlvmTarget("x86-64-v4", "x86_64", "x86-64-v4", "", 64, True, True, "avx512", True),
-        LlvmTarget("aarch64", "aarch64", "generic", "", 16, True, True, "bytes"),
+        LlvmTarget("x86-64-v3", "x86_64", "x86-64-v3", "", 32, True, True, permute="avx2"),
+        LlvmTarget("x86-64-v4", "x86_64", "x86-64-v4", "", 64, True, True, permute="avx512", loads_numbers=True),
+        LlvmTarget("aarch64", "aarch64", "generic", "", 16, True, True, permute="bytes"),
     )
 }
 
