@@ -48,7 +48,7 @@ def main() -> None:
     if options.quick or options.print:
         print(text)
     else:
-        TABLE.write_text(text, encoding="utf-8")
+        options.page.write_text(text, encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -65,6 +65,7 @@ def _options() -> argparse.Namespace:
         "--processor-time", action="store_true", help="with one thread, time on a processor: for a machine that is busy"
     )
     parser.add_argument("--print", action="store_true", help="print the table instead of writing it")
+    parser.add_argument("--page", type=Path, default=TABLE, help="write this page; docs/benchmarks.md by default")
     parser.add_argument("--data", type=Path, help="keep the measurements in this JSON file")
     parser.add_argument("--from-data", action="store_true", help="write the table of the measurements in --data")
     options = parser.parse_args()
