@@ -429,6 +429,8 @@ class Traced:
             raise AttributeError(name)
         if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes"):
             advice = "it is known only when the program is called; pass it as an argument with a default"
+        elif self.node.op == "input" and self.node.attr("name") == "self":
+            advice = "to trace a method, trace it of an object: fl.fuse(object.method)"
         else:
             advice = "it has operators, np.* functions, astype, clip, round and the reductions"
         raise TraceAttributeError(f"{self.recording.name}: a traced value has no {name}; {advice}")

@@ -197,6 +197,15 @@ if hasattr(np, "astype"):  # NumPy 2.1
     _ARRAY_FUNCTIONS[np.astype] = _astype
 
 
+_INSTEAD = {
+    "isclose": "write np.abs(x - y) <= atol + rtol*np.abs(y)",
+    "allclose": "write np.all(np.abs(x - y) <= atol + rtol*np.abs(y))",
+    "array_equal": "write np.all(x == y)",
+    "nan_to_num": "write np.where(np.isnan(x), 0, x), and np.clip for infinities",
+}
+"""What to write for functions of NumPy's that operations can spell."""
+
+
 def call_array_function(
     recording: Recording, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Any:
@@ -204,7 +213,11 @@ def call_array_function(
     meaning = _ARRAY_FUNCTIONS.get(function)
     if meaning is None:
         name = function.__name__
-        near = [n for n in nearest(name, SPELLINGS) if hasattr(np, n)]
-        advice = f"; near: {', '.join(f'np.{n}' for n in near)}" if near else "; compute it outside the function"
-        raise TraceError(f"{recording.name}: np.{name} cannot be recorded{advice}")
+        if function is not getattr(np, name, None):  # of a module of its own, such as np.emath.sqrt or np.linalg.norm
+            place = function.__module__
+            advice = f"np.{name} can" if name in SPELLINGS and hasattr(np, name) else "compute it outside the function"
+            raise TraceError(f"{recording.name}: {name} of {place} cannot be recorded; {advice}")
+        near = [f"np.{n}" for n in nearest(name, SPELLINGS) if hasattr(np, n)]
+        advice = _INSTEAD.get(name) or (f"near: {', '.join(near)}" if near else "compute it outside the function")
+        raise TraceError(f"{recording.name}: np.{name} cannot be recorded; {advice}")
     return meaning(recording, *args, **kwargs)
