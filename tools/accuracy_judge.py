@@ -101,7 +101,7 @@ class Judge:
         statistics.largest = 0.5
         self.hear(operands)
         largest, where = statistics.largest, tuple(statistics.where)
-        if before >= largest or largest <= 0.5:  # then nothing was remembered of this block
+        if before >= largest or largest <= 0.5:  # nothing beyond half an ulp: then no place of this block is remembered
             statistics.largest = before
             statistics.where[:] = where_before
         return largest, where[: self._operand_count] if largest > 0.5 else ()

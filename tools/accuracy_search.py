@@ -27,7 +27,10 @@ BLOCK = 1 << 20
 def search(
     name: str, function: Callable[..., Array], dtype: Any, count: int, near: Iterable[Place] = (), seed: int = 0
 ) -> Verdict:
-    """The largest error in about ``count`` samples: in cells of the domain, then around their worst and ``near``."""
+    """The largest error in about ``count`` samples: in cells of the domain, then around their worst and ``near``.
+
+    0 stands for at most half an ulp: smaller errors have no place to search around, and are not told apart.
+    """
     rng = np.random.Generator(np.random.SFC64(seed))
     judge = Judge(name, function)
     known = [(np.inf, place) for place in near]  # tried in each round

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from arrays import first_difference, random_array, same_bits
 from fuseline.codegen.llvm import body, body_text, lockstep, target
 from fuseline.errors import LimitError, UnknownNameError, UnsupportedError
 from fuseline.ir.build import Expr, call, fma, input_node, where
-from fuseline.ir.dtype import F32, F64, DType
+from fuseline.ir.dtype import BF16, F32, F64, DType
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
 from fuseline.runtime import elf, host, iterate, jit
@@ -164,3 +166,26 @@ def test_divisions_that_llvm_takes_apart_count_as_many_lines() -> None:
     line = "  %v = sdiv <8 x i64> %a, %b\n"
     assert jit.is_long(line * 40) and not jit.is_long(line.replace("sdiv", "add") * 40)
     assert not jit.is_long(line)
+
+
+def test_short_bodies_ask_ahead_only_for_targets_that_want_it() -> None:
+    x = Expr(input_node("x", F32))
+    short, best = graph_of([x], [x * x + 1]), target("x86-64-v3")
+    assert "@llvm.prefetch" not in body_text(short, best).text
+    assert "@llvm.prefetch" in body_text(short, replace(best, prefetches_always=True)).text
+    long = x
+    for _ in range(body._SHORT_BODY):
+        long = long * x + 1
+    assert "@llvm.prefetch" in body_text(graph_of([x], [long]), best).text
+
+
+def test_bfloat16_is_rounded_by_the_processor_that_can_and_subnormals_are_not_left_to_it() -> None:
+    x = Expr(input_node("x", F32))
+    graph, best = graph_of([x], [x.cast(BF16)]), target("x86-64-v4")
+    assert "cvtneps2bf16" not in jit.assembly(body_text(graph, best).text, best)
+    able = replace(best, has_bfloat16_rounding=True, features="+avx512bf16")
+    assert "vcvtne2ps2bf16" in jit.assembly(body_text(graph, able).text, able)
+    x86_flags = host.processor().flags
+    assert host.host_target().has_bfloat16_rounding == (
+        "avx512_bf16" in x86_flags and host.target_names()[-1] == "x86-64-v4"
+    )

@@ -9,7 +9,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from fuseline.runtime.loop import Body, Loop
+from kernels import loop_of, multiply_add_graph
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals of POSIX")
 
@@ -34,10 +38,12 @@ end = time.monotonic() + 3
 """
 
 
-def run(text: str, *, cache: str = "off") -> str:
-    environment = {**os.environ, "FUSELINE_CACHE": cache, "PYTHONFAULTHANDLER": "1"}
+def run(text: str, *, before: str = "") -> str:
+    """Run ``before``, the common beginning and ``text`` in a process of their own; what it prints."""
+    environment = {**os.environ, "FUSELINE_CACHE": "off", "PYTHONFAULTHANDLER": "1"}
+    program = before + BEGIN + text
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + text], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
@@ -145,3 +151,55 @@ assert gc.isenabled()
 print(count)
 """)
     assert int(count) > 0
+
+
+def test_a_kernel_called_while_it_is_compiled_keeps_the_code_that_came_first() -> None:
+    """As by a handler of signals; another thread may be running that code when the compilation it came into ends."""
+    graph = multiply_add_graph()
+    made: list[Body] = []
+    inner: list[Body] = []
+
+    def compile_body() -> Body:
+        if not made:
+            made.append(loop_of(graph).body())
+            inner.append(loop.body())
+        return loop_of(graph).body()
+
+    loop = Loop((np.dtype(np.float32),) * 3, (np.dtype(np.float32),), compile_body)
+    assert loop.body() is inner[0] is loop.body()
+
+
+@pytest.mark.parametrize("when", ["before", "after_in_parent", "after_in_child"])
+def test_a_handler_of_forks_may_compile_and_call(when: str) -> None:
+    run(
+        before=f"import os; os.register_at_fork({when}=lambda: late(x))\n",
+        text="""
+late = fl.compile("x*3 + 1")
+child = os.fork()
+if not child:
+    os._exit(0 if late(x).tolist() == [4, 4, 4] else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert late(x).tolist() == [4, 4, 4]
+""",
+    )
+
+
+def test_a_finalizer_that_compiles_when_the_interpreter_ends_during_a_compilation_does_not_wait_for_ever() -> None:
+    run("""
+import threading
+from fuseline.runtime import jit
+late = fl.compile("x*3 + 1")
+class Last:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        late(x)
+Last.kept = Last()
+started = threading.Event()
+def hold():
+    jit._compiling.acquire()
+    started.set()
+    time.sleep(1000)
+threading.Thread(target=hold, daemon=True).start()
+started.wait()
+""")

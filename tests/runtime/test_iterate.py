@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from fuseline.ir.build import Expr, input_node
 from fuseline.ir.dtype import F32, I8, DType
 from fuseline.ir.graph import Graph
 from fuseline.runtime import host, iterate, nest, threads
+from fuseline.runtime.loop import Loop
 from kernels import loop_of, multiply_add
 
 Array = NDArray[Any]
@@ -345,8 +347,7 @@ def test_results_that_never_begin_a_line_together_go_past_the_caches(
     rows: int, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(iterate, "_is_large", lambda operands: True)
-    x, y = (Expr(input_node(name, F32)) for name in "xy")
-    loop = loop_of(Graph([x.node, y.node], [("sum", (x + y).node), ("product", (x * y).node)]))
+    loop = two_results()
     a, b = numbers((rows, n), 1), numbers((n,), 2)
     for first, second in [(0, 1), (1, 0), (3, 7), (16, 5), (15, 16)]:
         for odd_bytes in (0, 2):
@@ -359,3 +360,93 @@ def test_results_that_never_begin_a_line_together_go_past_the_caches(
             for m, place, start, expected in zip(memory, places, (first, second), (a + b, a * b), strict=True):
                 assert same_bits(place, expected)
                 assert (m[: 4 * start] == 77).all() and (m[4 * (start + rows * n) :] == 77).all()
+
+
+# ── how a call uses its body ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def passes_of(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[tuple[int, int, bool]]:
+    """Vectors and flags of each call of the body in a run of ``loop``, and whether it wrote to the outputs directly."""
+    body = loop.body()
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    compiled, found = kind(body.address), []
+    bounds = [(o.ctypes.data, o.ctypes.data + o.nbytes) for o in outputs]
+
+    def watched(operands: int, increments: int, vectors: int, flags: int) -> None:
+        addresses = (ctypes.c_size_t * loop.operand_count).from_address(operands)[len(inputs) :]
+        direct = all(low <= a < high for a, (low, high) in zip(addresses, bounds, strict=True))
+        found.append((vectors, flags, direct))
+        compiled(operands, increments, vectors, flags)
+
+    callback = kind(watched)
+    place = ctypes.c_void_p.from_address(loop.record_address)
+    before, place.value = place.value, ctypes.cast(callback, ctypes.c_void_p).value
+    try:
+        with threads.limit(1):
+            iterate.run(loop, list(inputs), list(outputs))
+    finally:
+        place.value = before
+    return found
+
+
+def two_results() -> Loop:
+    """x + y and x*y."""
+    x, y = (Expr(input_node(name, F32)) for name in "xy")
+    return loop_of(Graph([x.node, y.node], [("sum", (x + y).node), ("product", (x * y).node)]))
+
+
+def places(*offsets: int, count: int = 100_000) -> list[Array]:
+    """Float32 arrays that begin ``offsets`` items behind a 64-byte border."""
+    memory = [np.zeros(count + 64, np.float32) for _ in offsets]
+    starts = [-m.ctypes.data % 64 // 4 + offset for m, offset in zip(memory, offsets, strict=True)]
+    return [m[start : start + count] for m, start in zip(memory, starts, strict=True)]
+
+
+def test_large_calls_store_whole_lines_past_the_caches_and_small_ones_through_them() -> None:
+    loop, a = two_results(), numbers((100_000,), 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "cache_for_results_bytes", lambda: 1 << 20)
+        large = passes_of(loop, [a, a], places(3, 3))
+        small = passes_of(loop, [a[:9], a[:9]], places(3, 3, count=9))
+        patch.setattr(host, "cache_for_results_bytes", lambda: 4 << 20)
+        near = passes_of(loop, [a, a], places(3, 3))
+    past = sum(vectors for vectors, flags, direct in large if flags & 1 and flags & 4 and direct)
+    assert past > 0.99 * sum(vectors for vectors, _, _ in large)
+    assert not any(flags & 5 for _, flags, _ in (*small, *near))
+
+
+def test_results_that_never_begin_a_line_together_are_computed_aside_by_blocks() -> None:
+    loop, a = two_results(), numbers((100_000,), 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterate, "_is_large", lambda operands: True)
+        found = passes_of(loop, [a, a], places(3, 4))
+    assert not any(direct or flags & 1 for _, flags, direct in found)
+    assert max(vectors for vectors, _, _ in found) > 1 and found[0][1] & 4
+
+
+def test_large_calls_in_place_ask_ahead_and_store_through_the_caches() -> None:
+    loop, a = multiply_add(), numbers((100_000,), 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterate, "_is_large", lambda operands: True)
+        found = passes_of(loop, [a, a, a], [a])
+    assert all(flags == 4 for vectors, flags, direct in found if direct)
+    assert any(direct for _, _, direct in found)
+
+
+@pytest.mark.parametrize(
+    "vendor, caches, expected",
+    [
+        ("GenuineIntel", {1: 48 << 10, 2: 2 << 20, 3: 480 << 20}, 2 << 20),
+        ("GenuineIntel", {1: 48 << 10, 2: 2 << 20, 3: 36 << 20}, 36 << 20),
+        ("AuthenticAMD", {1: 32 << 10, 2: 1 << 20, 3: 96 << 20}, 96 << 20),
+        ("", {}, 32 << 20),
+    ],
+)
+def test_only_a_large_last_level_cache_of_intels_counts_as_memory(
+    vendor: str, caches: dict[int, int], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host.sys, "platform", "linux")
+    monkeypatch.setattr(host, "processor", lambda: host.Processor("", frozenset(), vendor))
+    monkeypatch.setattr(host.system_files, "data_caches", lambda: caches)
+    monkeypatch.setattr(host, "last_level_cache_bytes", host.last_level_cache_bytes.__wrapped__)
+    assert host.cache_for_results_bytes.__wrapped__() == expected

@@ -220,8 +220,25 @@ print("the same")
 """
 
 
-def test_many_strided_operands_need_no_more_stack_than_a_small_thread_has() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MANY_OPERANDS], capture_output=True, text=True, timeout=300, check=False
-    )
+MANY_RESULTS_PAST_THE_CACHES = """
+import threading
+import numpy as np
+import fuseline
+from fuseline.runtime import iterate
+iterate._is_large = lambda operands: True
+kernel = fuseline.compile("; ".join(f"o{i} = x*{i}.0" for i in range(300)), outputs=[f"o{i}" for i in range(300)])
+x = np.arange(300, dtype=np.float32)
+found = []
+threading.stack_size(64 << 10)
+thread = threading.Thread(target=lambda: found.extend([kernel(x), kernel(x)]))
+thread.start()
+thread.join()
+assert all(r.tobytes() == (x * np.float32(i)).tobytes() for results in found for i, r in enumerate(results))
+print("the same" if len(found) == 2 else found)
+"""
+
+
+@pytest.mark.parametrize("program", [MANY_OPERANDS, MANY_RESULTS_PAST_THE_CACHES])
+def test_many_operands_need_no_more_stack_than_a_small_thread_has(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "the same\n", (done.returncode, done.stderr[-2000:])

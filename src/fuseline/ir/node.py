@@ -129,12 +129,14 @@ def make(op: str, args: tuple[Node, ...] = (), attrs: Attrs = (), type: Type | N
 
 def _forget_the_dead() -> None:
     """Take out the rows of nodes that are gone, but where an equal node took the row since. Under the lock."""
-    with suppress(IndexError):  # a handler of signals may have taken the last one just now
-        while True:
+    while True:
+        try:
             entry = _dead.popleft()
-            assert isinstance(entry, _Entry)
-            if _table.get(entry.key) is entry:
-                _table.pop(entry.key, None)
+        except IndexError:  # also where a handler of signals has taken the last one just now
+            return
+        assert isinstance(entry, _Entry)
+        if _table.get(entry.key) is entry:
+            _table.pop(entry.key, None)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -155,6 +155,7 @@ def last_level_cache_bytes() -> int:
     return max(sizes, default=0) or _DEFAULT_LAST_LEVEL_CACHE_BYTES
 
 
+@functools.cache
 def cache_for_results_bytes() -> int:
     """How large the operands of a call may be together, so that its results are better written to the caches than past
     them: the last-level cache, or where that is far away the one before it."""

@@ -98,8 +98,9 @@ def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Se
 
 
 def _is_large(operands: Sequence[Array]) -> bool:
-    """Whether outputs go past the caches and lines of inputs are asked for: where a call's arrays do not fit into the
-    caches together, it pushes out what it writes, and a line that is overwritten need not be fetched first."""
+    """Whether outputs go past the caches and lines of inputs are asked for: where a call's arrays do not fit together
+    into the cache that results are kept in, it pushes out what it writes, and a line that is overwritten need not be
+    fetched first."""
     return sum(map(_touched_bytes, operands)) > host.cache_for_results_bytes()
 
 
@@ -120,7 +121,7 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = Job.from_buffer_copy(plan.job)
     job[KERNEL], job[OPERANDS] = loop.record_address, ctypes.addressof(addresses)
-    job[FLAGS] = APART | STREAMING | ASKS if past_caches else APART
+    job[FLAGS] = _flags(False, past_caches)
 
     def again(_kept: object = (loop, operands, addresses)) -> None:
         job[HANDED_OUT] = 0
@@ -131,9 +132,8 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
 
 def _flags(in_place: bool, is_large: bool) -> int:
     asks = ASKS if is_large else 0
-    if in_place:
-        return asks
-    return APART | STREAMING | asks if is_large else APART
+    past_caches = STREAMING if is_large else 0
+    return asks if in_place else APART | past_caches | asks
 
 
 def _start(loop: Loop, plan: JobPlan, starts: list[int], flags: int) -> None:
@@ -158,7 +158,7 @@ class Prepared:
     output_strides: tuple[nest.Strides, ...]
     plan: JobPlan
     is_large: bool
-    """Too large for the caches."""
+    """Too large for the cache that results are kept in."""
     shapes: tuple[nest.Shape, ...]
     """Of all operands, inputs first; so are ``strides``."""
     strides: tuple[nest.Strides, ...]

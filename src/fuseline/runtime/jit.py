@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.errors import CompilerError
+from fuseline.ir.garbage import collection_paused
 from fuseline.runtime import elf
 from fuseline.runtime.image import Image
 
@@ -26,6 +27,7 @@ _INTEGER_DIVISION = re.compile(r" = [su](?:div|rem) <")
 _LINES_OF_A_DIVISION = 200
 """What a division of integer vectors counts for: LLVM takes it apart into its elements."""
 
+_PATIENCE_AT_THE_END_S = 1.0
 _compiling = threading.RLock()
 """Held around all use of LLVM, which llvmlite allows one thread at a time anyway. A fork waits for it, so that a child
 never finds LLVM in the middle of something."""
@@ -67,7 +69,16 @@ def _undisturbed(work: Callable[[], _Made]) -> _Made:
     LLVM's objects have an order in which they are given back, and an exception between two statements breaks it. The
     main thread waits, and an interrupt ends the waiting; what is being compiled then is compiled in vain.
     """
-    if threading.current_thread() is not threading.main_thread() or sys.is_finalizing():
+    if sys.is_finalizing():
+        # A thread that was compiling when the end came never goes on, and keeps the lock.
+        if not _compiling.acquire(timeout=_PATIENCE_AT_THE_END_S):
+            raise CompilerError("no compiled kernel: the interpreter ends while another thread is compiling")
+        try:
+            return work()
+        finally:
+            _compiling.release()
+    owns_lock: bool = _compiling._is_owned()  # type: ignore[attr-defined]  # as in a handler of forks
+    if owns_lock or threading.current_thread() is not threading.main_thread():
         return work()
     results: list[_Made] = []
     errors: list[BaseException] = []
@@ -82,13 +93,14 @@ def _undisturbed(work: Callable[[], _Made]) -> _Made:
         finally:
             done.release()
 
-    try:
-        # A threading.Thread takes locks of that module as it starts, which the main thread may hold where a handler of
-        # signals came in.
-        _thread.start_new_thread(run, ())
-    except RuntimeError:  # no thread can be had, as when the interpreter ends
-        return work()
-    done.acquire()
+    # A collection on that thread would run finalizers there, which may wait for locks of this one. So would a
+    # threading.Thread as it starts, where a handler of signals came in while that module's own lock was held.
+    with collection_paused():
+        try:
+            _thread.start_new_thread(run, ())
+        except RuntimeError:  # no thread can be had, as when the interpreter ends
+            return work()
+        done.acquire()
     if errors:
         raise errors[0]
     return results[0]

@@ -49,8 +49,8 @@ class Body:
 
 
 class Loop:
-    """``inputs`` and ``outputs`` are dtypes in native byte order; ``compile_body`` runs at most once. ``item_ns`` is
-    about what one thread needs for an element, known before anything is compiled."""
+    """``inputs`` and ``outputs`` are dtypes in native byte order; what ``compile_body`` makes first
+    stays. ``item_ns`` is about what one thread needs for an element, known before anything is compiled."""
 
     __slots__ = (
         "__weakref__",
@@ -109,8 +109,9 @@ class Loop:
             return self._body
         with self._lock:
             # An interrupt may come between any two lines: the code is kept before native code learns of it.
-            if self._body is None:
-                self._body = self._compile_body()
+            # A handler of signals that came in while it was compiled may have made one, which other threads run by now.
+            made = self._body or self._compile_body()
+            self._body = self._body or made
             self._record[_LANES] = self._body.lanes
             native.publish(self.record_address, self._body.address)
             return self._body

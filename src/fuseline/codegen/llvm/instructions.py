@@ -128,9 +128,10 @@ def _cast(w: Writer, node: Node) -> str:
 
 def _bfloat16(w: Writer, value: str) -> str:
     """The bits of float32 ``value`` rounded to bfloat16, by AVX-512's instruction; its second operand comes first."""
-    kind, halves = "<16 x float>", w.pieces(value, "float", 16)
+    kind = "<16 x float>"
+    registers = w.pieces(value, "float", 16)
     rounded = []
-    for low, high in zip(halves[::2], halves[1::2], strict=True):
+    for low, high in zip(registers[::2], registers[1::2], strict=True):
         pair = w.call("llvm.x86.avx512bf16.cvtne2ps2bf16.512", "<32 x bfloat>", [(kind, high), (kind, low)])
         rounded.append(w.assign(f"bitcast <32 x bfloat> {pair} to <32 x i16>"))
     return w.joined(rounded, "i16", 32)

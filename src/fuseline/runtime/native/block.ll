@@ -166,7 +166,7 @@ entry:
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
   %scratch_bytes = add i64 %padded_total, %packed_total
-  %heap = call ptr @heap_scratch(i64 %scratch_bytes)
+  %heap = call ptr @heap_scratch(i64 %scratch_bytes, i64 24576)
   %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
   %stack = alloca i8, i64 %stack_bytes, align 64
   %padded = call ptr @scratch(ptr %heap, ptr %stack)
@@ -249,11 +249,11 @@ done:
   ret void
 }
 
-; Memory for vectors and blocks: on the stack while they are few, else from the heap, because a thread may have no more than
-; 64 KiB of stack. Where the heap has nothing left it is the stack again.
-define internal ptr @heap_scratch(i64 %bytes) nounwind alwaysinline {
+; Memory for vectors, blocks and carries: on the stack up to %most bytes, else from the heap, because a thread may have no
+; more than 64 KiB of stack. Where the heap has nothing left it is the stack again.
+define internal ptr @heap_scratch(i64 %bytes, i64 %most) nounwind alwaysinline {
 entry:
-  %small = icmp ule i64 %bytes, 24576
+  %small = icmp ule i64 %bytes, %most
   br i1 %small, label %none, label %get
 get:
   %with_margin = add i64 %bytes, 64

@@ -30,7 +30,7 @@ entry:
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
   %scratch_bytes = add i64 %padded_total, %packed_total
-  %heap = call ptr @heap_scratch(i64 %scratch_bytes)
+  %heap = call ptr @heap_scratch(i64 %scratch_bytes, i64 24576)
   %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
   %stack = alloca i8, i64 %stack_bytes, align 64
   %padded = call ptr @scratch(ptr %heap, ptr %stack)
@@ -246,7 +246,8 @@ row:
   %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
   %to = phi ptr [ %slot, %entry ], [ %to_next, %row_end ]
   %from = phi ptr [ %place, %entry ], [ %from_next, %row_end ]
-  %wide = call <4 x i64> @repeated(ptr %from, i64 %item)
+  %wider = call <8 x i64> @repeated(ptr %from, i64 %item)
+  %wide = shufflevector <8 x i64> %wider, <8 x i64> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
   br label %write
 write:
   %at = phi i64 [ 0, %row ], [ %at_next, %write ]

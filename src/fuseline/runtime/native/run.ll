@@ -201,7 +201,11 @@ entry:
   %streams = and i64 %flags, 1
   %streaming = icmp ne i64 %streams, 0
   %carry_count = select i1 %streaming, i64 %nops, i64 0
-  %carries = alloca %carry, i64 %carry_count, align 64
+  %carry_bytes = shl i64 %carry_count, 7
+  %carry_heap = call ptr @heap_scratch(i64 %carry_bytes, i64 4096)
+  %carry_stack_bytes = call i64 @stack_scratch(ptr %carry_heap, i64 %carry_bytes)
+  %carry_stack = alloca i8, i64 %carry_stack_bytes, align 64
+  %carries = call ptr @scratch(ptr %carry_heap, ptr %carry_stack)
   br i1 %streaming, label %carry_nothing, label %find
 carry_nothing:
   call void @each_carry(ptr %carries, i64 %nops, i1 true)
@@ -283,6 +287,7 @@ done:
   br i1 %streaming, label %carried, label %over
 carried:
   call void @each_carry(ptr %carries, i64 %nops, i1 false)
+  call void @free_scratch(ptr %carry_heap)
   br label %over
 over:
   ret void

@@ -222,8 +222,8 @@ done:
 
 ; Runs the body over contiguous (or repeated) operands at %at past the caches; outputs share no memory with inputs. Whole
 ; cache lines are stored by the body; what is left at either end goes to the carries. Ordinary stores there would have to
-; fetch their line from memory, and hold up those behind them. Outputs that never begin a line together are computed into
-; slots of %slot_items at %slots, whose outputs' are free, and go on line by line. Leaves %at as it was.
+; fetch their line from memory, and hold up those behind them. Outputs that never begin a line together, or too late, are
+; computed into slots of %slot_items at %slots, where those of outputs are free, and go on line by line. Leaves %at as it was.
 define internal void @past_caches(ptr %k, ptr %at, ptr %incs, i64 %count, ptr %scratch, ptr %slots, i64 %slot_items, ptr %carries) nounwind {
 entry:
   %body = load ptr, ptr %k, align 8
@@ -250,7 +250,7 @@ staged:
   call void @by_slots(ptr %k, ptr %at, ptr %incs, i64 0, i64 %count, i64 %count, ptr %slots, i64 %slot_items, ptr %carries)
   ret void
 all:
-  call void @contiguous(ptr %k, ptr %there, ptr %incs, i64 %count, i64 6, ptr %scratch)
+  call void @contiguous(ptr %k, ptr %there, ptr %incs, i64 %count, i64 2, ptr %scratch)
   ret void
 ends:
   %has_head = icmp ne i64 %head, 0
