@@ -1,6 +1,6 @@
 """Interrupts from the keyboard and handlers of signals, wherever they come: no crash, no hang, nothing left changed.
 
-Each test is a process of its own, which has to end by itself.
+Each program runs in a process of its own, which has to end by itself.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from fuseline.ir.dtype import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import signature
 from fuseline.ir.node import Node, const, const_array, const_bits
+from fuseline.mathlib.formats import is_within, where_rarely
 from fuseline.ops import OPERATIONS
 
 
@@ -141,11 +142,10 @@ class _Legalizer:
             return known
         if target is BF16:
             single = self.convert(x, F32)
-            exact = float32_to_bfloat16_bits(single)
+            bits = float32_to_bfloat16_bits(single)
             if self.native_bfloat16:
-                rounded = single.cast(BF16).bitcast(U16)
-                exact = call("where", _is_subnormal(single), exact, rounded, rare=True)
-            return exact.bitcast(BF16)
+                bits = where_rarely(_is_subnormal(single), bits, single.cast(BF16).bitcast(U16))
+            return bits.bitcast(BF16)
         single = round_to_odd_float32(x) if x.dtype is F64 else self.convert(x, F32)
         if self.native_half:
             return single.cast(F16)
@@ -181,9 +181,9 @@ def float32_to_bfloat16_bits(x: Expr) -> Expr:
 
 
 def _is_subnormal(x: Expr) -> Expr:
-    """Of a float32: neither zero nor normal. Without its sign, and with zero wrapped around to the largest integer."""
-    bits = x.bitcast(U32)
-    return bits + bits - 1 < 0x00FFFFFF
+    """Of a float32: neither zero nor normal. Doubling its bits drops the sign."""
+    bits = x.bitcast(I32)
+    return is_within(bits + bits, 2, 1 << 24)
 
 
 def float16_bits_to_float32(h: Expr) -> Expr:

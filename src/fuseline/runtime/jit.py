@@ -67,7 +67,8 @@ def _undisturbed(work: Callable[[], _Made]) -> _Made:
     """``work()`` on a thread where no interrupt from the keyboard falls into it: they come to the main thread alone.
 
     LLVM's objects have an order in which they are given back, and an exception between two statements breaks it. The
-    main thread waits, and an interrupt ends the waiting; what is being compiled then is compiled in vain.
+    main thread waits, and an interrupt ends the waiting; what is being compiled then is compiled in vain. Where this
+    thread cannot wait for another, it does the work itself.
     """
     if sys.is_finalizing():
         # A thread that was compiling when the end came never goes on, and keeps the lock.

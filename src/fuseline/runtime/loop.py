@@ -49,8 +49,8 @@ class Body:
 
 
 class Loop:
-    """``inputs`` and ``outputs`` are dtypes in native byte order; what ``compile_body`` makes first
-    stays. ``item_ns`` is about what one thread needs for an element, known before anything is compiled."""
+    """``inputs`` and ``outputs`` are dtypes in native byte order; what ``compile_body`` makes first stays. ``item_ns``
+    is about what one thread needs for an element, known before anything is compiled."""
 
     __slots__ = (
         "__weakref__",

@@ -166,7 +166,7 @@ entry:
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
   %scratch_bytes = add i64 %padded_total, %packed_total
-  %heap = call ptr @heap_scratch(i64 %scratch_bytes, i64 24576)
+  %heap = call ptr @block_scratch(i64 %scratch_bytes)
   %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
   %stack = alloca i8, i64 %stack_bytes, align 64
   %padded = call ptr @scratch(ptr %heap, ptr %stack)
@@ -249,8 +249,14 @@ done:
   ret void
 }
 
-; Memory for vectors, blocks and carries: on the stack up to %most bytes, else from the heap, because a thread may have no
-; more than 64 KiB of stack. Where the heap has nothing left it is the stack again.
+; Memory for vectors and blocks.
+define internal ptr @block_scratch(i64 %bytes) nounwind alwaysinline {
+  %memory = call ptr @heap_scratch(i64 %bytes, i64 24576)
+  ret ptr %memory
+}
+
+; Memory on the stack (null) up to %most bytes, else from the heap, because a thread may have no more than 64 KiB of stack.
+; Where the heap has nothing left it is the stack again.
 define internal ptr @heap_scratch(i64 %bytes, i64 %most) nounwind alwaysinline {
 entry:
   %small = icmp ule i64 %bytes, %most

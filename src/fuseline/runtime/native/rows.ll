@@ -30,7 +30,7 @@ entry:
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
   %scratch_bytes = add i64 %padded_total, %packed_total
-  %heap = call ptr @heap_scratch(i64 %scratch_bytes, i64 24576)
+  %heap = call ptr @block_scratch(i64 %scratch_bytes)
   %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
   %stack = alloca i8, i64 %stack_bytes, align 64
   %padded = call ptr @scratch(ptr %heap, ptr %stack)
