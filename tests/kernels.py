@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from fuseline.codegen.llvm import LlvmTarget, body_text
 from fuseline.ir.build import Expr, input_node
@@ -11,18 +12,21 @@ from fuseline.ir.graph import Graph
 from fuseline.runtime import host
 from fuseline.runtime.compile import body_image
 from fuseline.runtime.image import LoadedImage
-from fuseline.runtime.loop import Body, Loop
+from fuseline.runtime.loop import Body, Loop, Still
 
 
 def loop_of(graph: Graph, target: LlvmTarget | None = None) -> Loop:
-    """A loop of a graph that holds only primitives, compiled past the cache."""
+    """A loop of a graph that holds only primitives, compiled past the cache; a body for any still inputs."""
     chosen = target or host.host_target()
-
-    def compile_body() -> Body:
-        return Body(LoadedImage(body_image(body_text(graph, chosen).text, chosen)))
-
     inputs, outputs = (tuple(n.dtype.numpy for n in nodes) for nodes in (graph.inputs, graph.output_nodes))
-    return Loop(inputs, outputs, compile_body)
+
+    def knowing(still: Still, variant: Callable[[Still], Loop] | None = None) -> Loop:
+        def compile_body() -> Body:
+            return Body(LoadedImage(body_image(body_text(graph, chosen, still).text, chosen)))
+
+        return Loop(inputs, outputs, compile_body, variant=variant)
+
+    return knowing((), knowing)
 
 
 def multiply_add_graph(d: DType = F32) -> Graph:

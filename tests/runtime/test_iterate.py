@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from arrays import same_bits
 from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
-from fuseline.ir.build import Expr, input_node
+from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import F32, I8, DType
 from fuseline.ir.graph import Graph
 from fuseline.runtime import host, iterate, nest, threads
+from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.loop import Loop
 from kernels import loop_of, multiply_add
 
@@ -450,3 +451,48 @@ def test_only_a_large_last_level_cache_of_intels_counts_as_memory(
     monkeypatch.setattr(host.system_files, "data_caches", lambda: caches)
     monkeypatch.setattr(host, "last_level_cache_bytes", host.last_level_cache_bytes.__wrapped__)
     assert host.cache_for_results_bytes.__wrapped__() == expected
+
+
+# ── operands that stand still ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def normalising() -> Loop:
+    """(x - m)/sqrt(v)."""
+    x, m, v = (Expr(input_node(name, F32)) for name in "xmv")
+    return elementwise_loop(Graph([x.node, m.node, v.node], [("out", ((x - m) / call("sqrt", v)).node)]))
+
+
+@pytest.mark.parametrize(
+    ("x", "v", "knows"),
+    [
+        ((3, 600), (3, 1), True),
+        ((3, 600), (), True),
+        ((3, 600), (600,), False),
+        ((3, 600), (3, 600), False),
+        ((600, 3), (), True),
+        ((100, 30), (100, 1), False),
+        ((511,), (), False),
+    ],
+)
+def test_rows_long_enough_are_run_by_a_body_that_knows_what_stands_still(
+    x: tuple[int, ...], v: tuple[int, ...], knows: bool
+) -> None:
+    loop = normalising()
+    operands = [numbers(x), np.array(0.25, np.float32), np.asarray(abs(numbers(v, 1)))]
+    (result,) = iterate.run(loop, operands, [None])
+    assert same_bits(result, (operands[0] - operands[1]) / np.sqrt(operands[2]))
+    assert loop.is_compiled != knows
+    prepared = iterate.prepare(loop, operands, [result])
+    assert prepared is not None
+    assert (prepared.loop is not loop) == knows
+
+
+def test_loops_of_as_many_kinds_of_still_operands_as_there_are_stay_few() -> None:
+    names = [f"x{i}" for i in range(12)]
+    inputs = [Expr(input_node(name, F32)) for name in names]
+    total = sum((call("sqrt", x) for x in inputs[1:]), call("sqrt", inputs[0]))
+    loop = elementwise_loop(Graph([x.node for x in inputs], [("out", total.node)]))
+    made = {id(loop.for_still((i,))) for i in range(12)}
+    assert len(made) <= 9
+    assert loop.for_still((0,)) is loop.for_still((0,))
+    assert loop.for_still(()) is loop

@@ -32,7 +32,7 @@ from kernels import loop_of
 from programs import ELEMENTWISE, RandomProgram, random_program
 
 Array = NDArray[Any]
-SHAPES = ((), (1,), (7,), (70,), (3, 5), (2, 3, 4), (40, 2), (2, 40), (0, 3))
+SHAPES = ((), (1,), (7,), (70,), (3, 5), (2, 3, 4), (40, 2), (2, 40), (0, 3), (530,), (3, 517))
 PROGRAMS_A_KERNEL, PROGRAMS_A_SHORT_KERNEL = 8, 32
 """With any operation; with those alone that need few instructions each."""
 LAYOUTS_A_KERNEL = 16

@@ -63,9 +63,9 @@ def is_within(bits: Expr, low: int, high: int) -> Expr:
     return bits - (low - half) < high - low - half
 
 
-def bits_of(value: float) -> int:
-    """The bits of a positive float32."""
-    return int(np.float32(value).view(np.int32))
+def bits_of(value: float, f: Format = SINGLE) -> int:
+    """The bits of a positive number of the format."""
+    return int(np.array(value, f.float_type.numpy).view(f.integer_type.numpy))
 
 
 def with_sign_of(magnitude: Expr, x: Expr) -> Expr:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 
-from fuseline.codegen.llvm import BodyText, body_text
+from fuseline.codegen.llvm import BodyText, body_text, that_matter
 from fuseline.codegen.llvm.body import SYMBOL
 from fuseline.codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from fuseline.codegen.llvm.target import LlvmTarget
@@ -14,7 +15,7 @@ from fuseline.ir.graph import Graph
 from fuseline.ops import OPERATIONS
 from fuseline.runtime import frame, host, jit, native
 from fuseline.runtime.image import Image
-from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop
+from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop, Still
 
 
 def elementwise_loop(graph: Graph) -> Loop:
@@ -23,11 +24,26 @@ def elementwise_loop(graph: Graph) -> Loop:
     Raises `UnsupportedError` for dtypes that compiled loops do not read or write.
     """
     target = host.host_target()
+    variants: dict[Still, Loop] = {}
+
+    def variant(still: Still) -> Loop | None:
+        matter = that_matter(graph, target, still)
+        if matter and matter not in variants:
+            variants[matter] = _loop(graph, target, matter)
+        return variants.get(matter)
+
+    return _loop(graph, target, (), variant)
+
+
+def _loop(
+    graph: Graph, target: LlvmTarget, still: Still, variant: Callable[[Still], Loop | None] | None = None
+) -> Loop:
     return Loop(
         tuple(node.dtype.numpy for node in graph.inputs),
         tuple(node.dtype.numpy for node in graph.output_nodes),
-        lambda: _body(graph, target),
+        lambda: _body(graph, target, still),
         _item_ns(graph),
+        variant,
     )
 
 
@@ -44,10 +60,12 @@ def _item_ns(graph: Graph) -> float:
     return max(total, LEAST_ITEM_NS)
 
 
-def _body(graph: Graph, target: LlvmTarget) -> Body:
+def _body(graph: Graph, target: LlvmTarget, still: Still) -> Body:
     return Body(
         native.load_cached(
-            ("elementwise", str(graph)), target, lambda: body_image(llvm_text(graph, target).text, target)
+            ("elementwise", str(graph), *map(str, still)),
+            target,
+            lambda: body_image(llvm_text(graph, target, still).text, target),
         )
     )
 
@@ -72,11 +90,11 @@ def body_image(text: str, target: LlvmTarget) -> Image:
 
 
 @in_default_environment
-def llvm_text(graph: Graph, target: LlvmTarget) -> BodyText:
+def llvm_text(graph: Graph, target: LlvmTarget, still: Still = ()) -> BodyText:
     """The LLVM text of ``graph``'s body (optimised, not expanded)."""
     from fuseline.mathlib.expand import expand
 
-    return body_text(expand(graph), target)
+    return body_text(expand(graph), target, still)
 
 
 def assembly_text(graph: Graph) -> str:

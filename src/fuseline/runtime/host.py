@@ -124,13 +124,15 @@ def host_target() -> LlvmTarget:
         return target(asked)
     features = "+reserve-x18" if sys.platform == "darwin" and names == ["aarch64"] else ""
     best = target(names[-1])
+    is_intel, has_masks = processor().vendor == _INTEL, best.vector_bytes == 64
     return replace(
         best,
         name="native",
         cpu="native",
         features=features,
-        has_bfloat16_rounding=best.vector_bytes == 64 and "avx512_bf16" in _usable_flags(),
-        prefetches_always=processor().vendor == _INTEL,
+        has_bfloat16_rounding=has_masks and "avx512_bf16" in _usable_flags(),
+        prefetches_always=is_intel,
+        has_slow_divider=is_intel and has_masks,
     )
 
 

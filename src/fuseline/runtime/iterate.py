@@ -90,8 +90,9 @@ def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] |
 
 
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    loop.body()
     plan = plan_of(loop, shape, inputs, outputs)
+    loop = loop.for_still(plan.still)
+    loop.body()
     in_place = any(is_same_memory(o, a) for o in outputs for a in inputs)
     operands = [*inputs, *outputs]
     _start(loop, plan, [data_address(a) for a in operands], _flags(in_place, _is_large(operands)))
@@ -117,6 +118,7 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
         return lambda: None
     operands = [*inputs, *outputs]
     plan = plan_of(loop, outputs[0].shape, inputs, outputs)
+    loop = loop.for_still(plan.still)
     starts = [data_address(a) + offset for a, offset in zip(operands, plan.nest.offsets, strict=True)]
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = Job.from_buffer_copy(plan.job)
@@ -194,7 +196,7 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
     plan = plan_of(loop, shape, inputs, results)
     operands = [*inputs, *results]
     return Prepared(
-        loop,
+        loop.for_still(plan.still),
         shape,
         result_axes(shape, inputs),
         tuple([r.strides for r in results]),

@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fuseline.runtime import native, nest, threads
-from fuseline.runtime.loop import Loop
+from fuseline.runtime.loop import Loop, Still
 
 Array = NDArray[Any]
 
@@ -35,7 +35,7 @@ _DISPATCH_MS = 50
 _LEAST_DISPATCH_ITEMS, _MOST_DISPATCH_ITEMS = 1 << 20, 1 << 26
 """Python looks for signals between dispatches, so Ctrl-C waits for about as long as one thread needs for one."""
 _SEGMENT_MULTIPLE = 1 << 10
-_SHORT_ROW = 512
+_SHORT_ROW = _LEAST_STILL_RUN = 512
 _MOST_OPERANDS_OF_ROWS = 24
 
 _JOB_FIELDS = 23
@@ -62,6 +62,8 @@ class JobPlan:
     may_be_shared: bool
     """Whether there is work for more than one thread, however many there are."""
     reversed: bool
+    still: Still
+    """Inputs that are one element in each run of the body."""
 
 
 def plan_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> JobPlan:
@@ -127,6 +129,7 @@ def _plan(
         helpers=min(thread_count, job[_CHUNKS]) - 1,
         may_be_shared=may_be_shared,
         reversed=any(n.offsets),
+        still=() if row or length < _LEAST_STILL_RUN else tuple(i for i in range(inputs) if not n.inner_strides[i]),
     )
 
 

@@ -26,6 +26,10 @@ STREAMING, APART, ASKS = 1, 2, 4
 """Flags of a run: outputs bypass the caches; no output is the memory of an input, so elements may be computed twice;
 operands come from memory, so lines may be asked for ahead."""
 
+Still = tuple[int, ...]
+"""Positions of inputs that stand still: each is one element over a whole run of the body."""
+_MOST_VARIANTS = 8
+
 _HEADER_FIELDS = 6
 _BODY, _LANES, _INPUTS, _OPERANDS, _COMPILER, _ARGUMENT = range(_HEADER_FIELDS)
 _ITEM_SIZES_BYTES = frozenset({1, 2, 4, 8})
@@ -50,7 +54,8 @@ class Body:
 
 class Loop:
     """``inputs`` and ``outputs`` are dtypes in native byte order; what ``compile_body`` makes first stays. ``item_ns``
-    is about what one thread needs for an element, known before anything is compiled."""
+    is about what one thread needs for an element, known before anything is compiled. ``variant`` gives the loop whose
+    body knows which inputs stand still; None where that would gain nothing."""
 
     __slots__ = (
         "__weakref__",
@@ -59,6 +64,8 @@ class Loop:
         "_compile_body",
         "_lock",
         "_record",
+        "_variant",
+        "_variants",
         "inputs",
         "item_ns",
         "outputs",
@@ -70,6 +77,7 @@ class Loop:
         outputs: tuple[np.dtype[Any], ...],
         compile_body: Callable[[], Body],
         item_ns: float = LEAST_ITEM_NS,
+        variant: Callable[[Still], Loop | None] | None = None,
     ) -> None:
         for dtype in inputs + outputs:
             if dtype.itemsize not in _ITEM_SIZES_BYTES or not dtype.isnative:
@@ -78,6 +86,8 @@ class Loop:
         self.outputs = outputs
         self.item_ns = item_ns
         self._compile_body = compile_body
+        self._variant = variant
+        self._variants: dict[Still, Loop] = {}
         self._body: Body | None = None
         self._lock = Lock()
         operands = inputs + outputs
@@ -102,6 +112,18 @@ class Loop:
     @property
     def is_compiled(self) -> bool:
         return self._body is not None
+
+    def for_still(self, still: Still) -> Loop:
+        """The loop for runs in which these inputs stand still: this one, where a body gains nothing by knowing that."""
+        if not still or self._variant is None:
+            return self
+        found = self._variants.get(still)
+        if found is None:
+            with self._lock:
+                found = self._variants.get(still)
+                if found is None and len(self._variants) < _MOST_VARIANTS:
+                    found = self._variants[still] = self._variant(still) or self
+        return found or self
 
     def body(self) -> Body:
         """The compiled body, compiled now if it was not. Raises whatever the compilation raises."""

@@ -13,8 +13,9 @@ from fuseline.codegen.legalize import legalize
 from fuseline.codegen.llvm import instructions, lockstep
 from fuseline.codegen.llvm.order import RareWork, schedule
 from fuseline.codegen.llvm.rare import write as write_rare
+from fuseline.codegen.llvm.still import Still, before_loop, without_divisions
 from fuseline.codegen.llvm.target import LlvmTarget
-from fuseline.codegen.llvm.writer import FIRST_BLOCK, Writer
+from fuseline.codegen.llvm.writer import ENTRY_BLOCK, FIRST_BLOCK, Writer
 from fuseline.errors import LimitError
 from fuseline.ir.dtype import BOOL, DType
 from fuseline.ir.graph import Graph
@@ -47,30 +48,52 @@ class BodyText:
     """Elements of a vector, a power of two."""
 
 
-def body_text(graph: Graph, target: LlvmTarget) -> BodyText:
+def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> BodyText:
     """The body of ``graph``, expanded to primitives. Operands are the inputs in order, then the outputs.
+
+    Inputs whose positions are in ``still`` have to have increments of 0: what is computed of them alone stands before
+    the loop.
 
     Raises `UnsupportedError` for reductions, functions that are not expanded and dtypes that are only storage, and
     `LimitError` for more than LLVM can take in.
     """
     legal = legalize(graph, native_half=target.has_half_conversion, native_bfloat16=target.has_bfloat16_rounding)
+    still_inputs = [legal.inputs[i] for i in still]
+    is_short = _is_short(legal)
+    legal = without_divisions(legal, target, Still(still_inputs))
     _check_size(legal)
     order = schedule(legal)
+    before = before_loop(order, still_inputs)
     in_steps = lockstep.is_chain(legal, order)
-    lanes = _lanes(legal, target, in_steps)
+    lanes = _lanes(legal, target, in_steps or is_short)
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
-        writer.values[node] = _load(writer, index, node.dtype)
-    for item in order:
-        if isinstance(item, RareWork):
-            write_rare(writer, item)
-            continue
-        writer.values[item] = instructions.write(writer, item)
-        if in_steps:
-            lockstep.step(writer, item)
+        if index in still:
+            with writer.before_loop():
+                writer.values[node] = _loaded(writer, _repeated(writer, index, node.dtype), node.dtype)
+        else:
+            stored = f"<{writer.lanes} x {storage_type(node.dtype)}>"
+            value = writer.assign(f"load {stored}, ptr %p{index}, align 1")
+            writer.values[node] = _loaded(writer, value, node.dtype)
+    for position, item in enumerate(order):
+        if position in before:
+            with writer.before_loop():
+                _write(writer, item)
+        else:
+            _write(writer, item)
+            if in_steps and isinstance(item, Node):
+                lockstep.step(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
-    asked = legal.inputs if target.prefetches_always or not _is_short(legal) else ()
+    asks = target.prefetches_always or not is_short
+    asked = [i for i in range(len(legal.inputs)) if i not in still] if asks else []
     return BodyText(_function(writer, legal.inputs, results, asked), lanes)
+
+
+def _write(writer: Writer, item: Node | RareWork) -> None:
+    if isinstance(item, RareWork):
+        write_rare(writer, item)
+    else:
+        writer.values[item] = instructions.write(writer, item)
 
 
 def _check_size(graph: Graph) -> None:
@@ -86,12 +109,11 @@ def _check_size(graph: Graph) -> None:
             )
 
 
-def _lanes(graph: Graph, target: LlvmTarget, in_steps: bool) -> int:
+def _lanes(graph: Graph, target: LlvmTarget, is_short: bool) -> int:
     """As many elements of the widest computed type as fit the registers that a value takes."""
     widest_operand = max((n.dtype.bits for n in (*graph.inputs, *graph.output_nodes)), default=32)
     widest = max([widest_operand, *(n.dtype.bits for n in graph.nodes)])
-    is_short = (in_steps or _is_short(graph)) and widest_operand <= 32
-    registers = _REGISTERS_A_VALUE_IF_SHORT if is_short else _REGISTERS_A_VALUE
+    registers = _REGISTERS_A_VALUE_IF_SHORT if is_short and widest_operand <= 32 else _REGISTERS_A_VALUE
     return target.vector_bytes * 8 * registers // min(widest, 32)
 
 
@@ -106,9 +128,17 @@ def storage_type(d: DType) -> str:
     return f"i{d.bits}"
 
 
-def _load(writer: Writer, index: int, d: DType) -> str:
+def _repeated(writer: Writer, index: int, d: DType) -> str:
+    """The one element of a still operand in every lane, in a way that LLVM sees it: it keeps one register of these."""
+    kind, stored = storage_type(d), f"<{writer.lanes} x {storage_type(d)}>"
+    element = writer.assign(f"load {kind}, ptr %s{index}, align 1")
+    first = writer.assign(f"insertelement {stored} poison, {kind} {element}, i64 0")
+    return writer.assign(f"shufflevector {stored} {first}, {stored} poison, <{writer.lanes} x i32> zeroinitializer")
+
+
+def _loaded(writer: Writer, value: str, d: DType) -> str:
+    """``value``, as it is stored, in the form that is computed with."""
     stored = f"<{writer.lanes} x {storage_type(d)}>"
-    value = writer.assign(f"load {stored}, ptr %p{index}, align 1")
     if d is BOOL:
         return writer.assign(f"icmp ne {stored} {value}, zeroinitializer")
     if d.name == "f16" and writer.target.has_half_conversion:
@@ -124,12 +154,12 @@ def _storable(writer: Writer, value: str, d: DType) -> str:
     return value
 
 
-def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, DType]], asked: Sequence[Node]) -> str:
+def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, DType]], asked: Sequence[int]) -> str:
     stored = [(_storable(writer, value, d), storage_type(d), d.bits // 8) for value, d in results]
     operands = range(len(inputs) + len(results))
     lines = [
         f"define void @{SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags) #0 {{",
-        "entry:",
+        f"{ENTRY_BLOCK}:",
     ]
     for i in operands:
         lines += [
@@ -141,13 +171,13 @@ def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, D
     lines += ["  %past = and i64 %flags, 1", "  %streaming = icmp ne i64 %past, 0"]
     if asked:
         lines += ["  %ahead = and i64 %flags, 4", "  %asking = icmp ne i64 %ahead, 0"]
-    lines += ["  br label %loop", "loop:"]
-    lines.append("  %n = phi i64 [ 0, %entry ], [ %m, %next ]")
-    lines += [f"  %p{i} = phi ptr [ %s{i}, %entry ], [ %q{i}, %next ]" for i in operands]
+    lines += [*writer.lines_before, "  br label %loop", "loop:"]
+    lines.append(f"  %n = phi i64 [ 0, %{writer.block_before} ], [ %m, %next ]")
+    lines += [f"  %p{i} = phi ptr [ %s{i}, %{writer.block_before} ], [ %q{i}, %next ]" for i in operands]
     if asked:
         lines += [f"  br i1 %asking, label %ask, label %{FIRST_BLOCK}", "ask:"]
-        for i, node in enumerate(asked):
-            lines += _asked_for(writer, i, node.dtype)
+        for i in asked:
+            lines += _asked_for(writer, i, inputs[i].dtype)
     lines += [f"  br label %{FIRST_BLOCK}", f"{FIRST_BLOCK}:", *writer.lines]
     lines += ["  br i1 %streaming, label %past_caches, label %into_caches", "past_caches:"]
     lines += [

@@ -12,7 +12,7 @@ def write(w: Writer, work: RareWork) -> None:
     condition = w.value(work.choices[0].args[0])
     common = [w.value(c.args[2]) for c in work.choices]
     taken = w.call(f"llvm.vector.reduce.or.v{w.lanes}i1", "i1", [(f"<{w.lanes} x i1>", condition)])
-    before, label = w.block, len(w.lines)
+    before, label = w.block, w.new_name()
     w.lines += [f"  br i1 {taken}, label %rare{label}, label %join{label}, !prof !1", f"rare{label}:"]
     w.block = f"rare{label}"
     for node in work.instructions:

@@ -39,6 +39,9 @@ class LlvmTarget:
     prefetches_always: bool = False
     """Short bodies too ask ahead for lines of memory (decision 0035)."""
 
+    has_slow_divider: bool = False
+    """Several multiplications and comparisons take less time than a division of as many elements (decision 0037)."""
+
     @property
     def triple(self) -> str:
         """ELF on every system: fuseline links and loads the object itself."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.ir.dtype import BOOL, F16, F32, F64, DType
 from fuseline.ir.node import Node
 
-FIRST_BLOCK = "compute"
-"""The label of the basic block that a pass of the loop computes in first."""
+FIRST_BLOCK, ENTRY_BLOCK = "compute", "entry"
+"""The labels of the basic blocks that a pass of the loop computes in first, and of that before the loop."""
 
 
 @dataclass
@@ -26,6 +28,10 @@ class Writer:
     declared: dict[str, str] = field(default_factory=dict)
     block: str = FIRST_BLOCK
     """The label of the basic block that lines are appended to."""
+    lines_before: list[str] = field(default_factory=list)
+    block_before: str = ENTRY_BLOCK
+    """The same of what stands before the loop."""
+    _names: int = 0
     registers: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
     """The constants in memory that fill a register each, by their element's type and bits."""
     loaded: dict[tuple[str, str, int], str] = field(default_factory=dict)
@@ -38,9 +44,25 @@ class Writer:
         """Declarations of the intrinsics that were called."""
         return list(self.declared.values())
 
+    @contextmanager
+    def before_loop(self) -> Iterator[None]:
+        """What is written meanwhile stands before the loop."""
+        inside = self.lines, self.block
+        self.lines, self.block = self.lines_before, self.block_before
+        try:
+            yield
+        finally:
+            self.block_before = self.block
+            self.lines, self.block = inside
+
+    def new_name(self) -> int:
+        """A number that no value or label has yet."""
+        self._names += 1
+        return self._names
+
     def assign(self, instruction: str) -> str:
         """Append ``instruction`` and return the name of its result."""
-        name = f"%v{len(self.lines)}"
+        name = f"%v{self.new_name()}"
         self.lines.append(f"  {name} = {instruction}")
         return name
 
