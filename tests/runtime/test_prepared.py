@@ -326,3 +326,20 @@ def test_arrays_that_came_through_pickle_are_like_any_other(dtype: str) -> None:
             assert found.dtype == x.dtype and found.shape == copy.shape
             assert kernel(swapped, swapped).dtype == np.float32
         assert same_bits(copy, place) and same_bits(copy, kernel(copy, copy))
+
+
+@pytest.mark.parametrize("shape", [(1,), (511,), (512,), (700,), (32768,), (70_000,), (64, 1024), (2, 600), (65, 513)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("places", ["fresh first", "out first", "numbers"])
+def test_repeated_calls_with_operands_that_stand_still(shape: tuple[int, ...], dtype: str, places: str) -> None:
+    kernel = compile("out = (x - m)/sqrt(v + 1)")
+    x = numbers(*shape, dtype=dtype)
+    for own in ((), (*shape[:-1], 1), shape):
+        m, v = numbers(*own, seed=1, dtype=dtype), abs(numbers(*own, seed=2, dtype=dtype))
+        given: list[Any] = [x, m, v] if places != "numbers" else [x, 0.25, 3]
+        converted = [np.asarray(a, dtype) for a in given]
+        expected = (x - converted[1]) / np.sqrt(converted[2] + np.dtype(dtype).type(1))
+        out = np.empty(shape, dtype)
+        for repeat in range(REPEATS):
+            fresh = (repeat + (places == "out first")) % 2 == 0
+            assert same_bits(kernel(*given) if fresh else kernel(*given, out=out), expected)

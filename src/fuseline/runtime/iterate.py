@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
 from fuseline.runtime import host, nest, recycle
 from fuseline.runtime.arrays import data_address
-from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, OPERANDS, Job, JobPlan, dispatch, plan_of
+from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, LEAST_STILL_RUN, OPERANDS, Job, JobPlan, dispatch, plan_of
 from fuseline.runtime.loop import APART, ASKS, STREAMING, Loop
 from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
 
@@ -87,6 +87,13 @@ def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] |
             strides = a.strides
             return tuple(sorted(range(len(shape)), key=lambda axis: -abs(strides[axis])))
     return None
+
+
+def has_body_for(loop: Loop, shape: nest.Shape, inputs: Sequence[Array]) -> bool:
+    """Whether `run` over inputs that repeat along the last axis is likely to take a body that knows of them."""
+    if not shape or shape[-1] < LEAST_STILL_RUN:
+        return False
+    return loop.for_still(tuple([i for i, a in enumerate(inputs) if not a.ndim or a.shape[-1] == 1])) is not loop
 
 
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -194,9 +201,11 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
     if 0 in shape:
         return None
     plan = plan_of(loop, shape, inputs, results)
+    loop = loop.for_still(plan.still)
+    loop.body()  # what repeats the call compiles nothing
     operands = [*inputs, *results]
     return Prepared(
-        loop.for_still(plan.still),
+        loop,
         shape,
         result_axes(shape, inputs),
         tuple([r.strides for r in results]),

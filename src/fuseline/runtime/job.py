@@ -30,18 +30,21 @@ _WAKING_CALLS_A_MS = 1_000_000 // threads.WAKING_PAYS_NS
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
 _TILES_A_CHUNK = 8
-"""Rows of which fewer make a chunk are cut, so that chunks have nearly the same length."""
+"""Rows of which fewer make a chunk are cut, so that chunks have nearly the same length; so are single ones, so that
+brief calls can be divided unevenly. Neighbouring tiles of a row are computed together."""
 _DISPATCH_MS = 50
 _LEAST_DISPATCH_ITEMS, _MOST_DISPATCH_ITEMS = 1 << 20, 1 << 26
 """Python looks for signals between dispatches, so Ctrl-C waits for about as long as one thread needs for one."""
 _SEGMENT_MULTIPLE = 1 << 10
-_SHORT_ROW = _LEAST_STILL_RUN = 512
+_SHORT_ROW = LEAST_STILL_RUN = 512
+"""Elements of a row up to which rows are computed several at once, and from which on one is worth a body that computes
+before its loop what stands still in it."""
 _MOST_OPERANDS_OF_ROWS = 24
 
-_JOB_FIELDS = 23
+_JOB_FIELDS = 24
 (_NEXT_JOB, HANDED_OUT, _CHUNKS, _ACTIVE, _MAY_JOIN, KERNEL, FLAGS, _LENGTH, _SEGMENT, _SEGMENTS) = range(10)
 (_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, OPERANDS, _STRIDES, _OUTER_STRIDES) = range(10, 18)
-_ROW, _ROW_STRIDES, _WAKES = 18, 19, 22
+_ROW, _ROW_STRIDES, _WAKES, _WHOLE_NS = 18, 19, 22, 23
 Job = ctypes.c_int64 * _JOB_FIELDS
 """The fields of `%job`, by position."""
 
@@ -119,6 +122,7 @@ def _plan(
     job[_END_TILE] = tiles
     job[_CHUNKS] = -(-tiles // grain)
     job[_WAKES] = items * _WAKING_CALLS_A_MS >= items_a_ms
+    job[_WHOLE_NS] = max(items * 1_000_000 // items_a_ms, 1)
     return JobPlan(
         nest=n,
         job=bytes(job),
@@ -129,7 +133,7 @@ def _plan(
         helpers=min(thread_count, job[_CHUNKS]) - 1,
         may_be_shared=may_be_shared,
         reversed=any(n.offsets),
-        still=() if row or length < _LEAST_STILL_RUN else tuple(i for i in range(inputs) if not n.inner_strides[i]),
+        still=() if row or length < LEAST_STILL_RUN else tuple(i for i in range(inputs) if not n.inner_strides[i]),
     )
 
 
@@ -148,7 +152,7 @@ def _division(
     share = -(-outer_count * length * unit // thread_count)
     pieces = max(min(share // chunk_items, _CHUNKS_A_THREAD), -(-share // _LARGEST_CHUNK_ITEMS), 1)
     chunk = -(-share // pieces)
-    most = chunk if outer_count == 1 else chunk // _TILES_A_CHUNK
+    most = chunk // _TILES_A_CHUNK
     multiple = _SEGMENT_MULTIPLE if unit == 1 else 1
     segment = min(-(-max(most // unit, 1) // multiple) * multiple, length)
     tiles = outer_count * -(-length // segment)

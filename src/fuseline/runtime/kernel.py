@@ -238,7 +238,8 @@ class ElementwiseKernel:
         names = (*self.signature.inputs, *self.signature.outputs)
         shape = nest.broadcast_shape([a.shape for a in arrays], names)
         fresh = all(o is None for o in outputs)
-        if made.ufunc is not None and fresh and _is_one_small_loop(shape, arrays, small_items(made.loop)):
+        is_small = fresh and _is_one_small_loop(shape, arrays, small_items(made.loop))
+        if made.ufunc is not None and is_small and not iterate.has_body_for(made.loop, shape, arrays):
             small = made.ufunc(*arrays)
             if self._fast is not None and values is not None:
                 self._prepare(made.loop, arrays, values, None)

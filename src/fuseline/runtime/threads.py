@@ -81,9 +81,12 @@ _PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
 """What the C library of Linux has to ask and to say where a thread runs."""
 _TAKEN = _PLACING + len(_PLACING_CALLS)
 _CLOCK = _TAKEN + 1
-_NUMBERS = _CLOCK + 4
-_LINE_BYTES = 64
-"""A cache line, at which the pool begins."""
+_LANE = _CLOCK + 6
+_LEAD = _LANE + 17
+_NUMBERS = _LANE + 32
+_FIRST_LEAD_NS = 1000
+_LINES_BYTES = 128
+"""Two cache lines, which some processors fetch together: the pool begins where two do."""
 
 
 class Pool:
@@ -95,9 +98,9 @@ class Pool:
         self.worker_count = 0
         self._lock = Lock()
         size_bytes = _LOCKS * _LOCK_BYTES + _NUMBERS * ctypes.sizeof(ctypes.c_int64)
-        self._memory = ctypes.create_string_buffer(size_bytes + _LINE_BYTES)
+        self._memory = ctypes.create_string_buffer(size_bytes + _LINES_BYTES)
         immortal(self._memory)  # workers look at it until the process is gone
-        self.address = -(-ctypes.addressof(self._memory) // _LINE_BYTES) * _LINE_BYTES
+        self.address = -(-ctypes.addressof(self._memory) // _LINES_BYTES) * _LINES_BYTES
         libc = ctypes.CDLL(None)
         mutex, *conditions = (ctypes.c_void_p(self.address + i * _LOCK_BYTES) for i in range(_LOCKS))
         libc.pthread_mutex_init(mutex, None)
@@ -106,6 +109,7 @@ class Pool:
         self._numbers = (ctypes.c_int64 * _NUMBERS).from_address(self.address + _LOCKS * _LOCK_BYTES)
         self._numbers[_PATIENCE], self._numbers[_PROCESS] = _PATIENCE_PAUSES, self.process
         self._numbers[_PROCESSOR], self._numbers[_CLOCK] = -1, time.CLOCK_MONOTONIC
+        self._numbers[_LEAD] = _FIRST_LEAD_NS
         calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]
         if len(calls) == len(_PLACING_CALLS):
             self._numbers[_PLACING:_TAKEN] = [call.value or 0 for call in calls]

@@ -31,6 +31,7 @@ def text(target: LlvmTarget) -> str:
         "rows",
         "run",
         "pool",
+        "lane",
         "call",
         "store",
         "prepared",

@@ -8,12 +8,21 @@ declare i32 @pthread_cond_signal(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @getpid()
 
+; The lane for brief calls (lane.ll). 0 its word: bits 0 to 23 threads that have joined, 24 to 47 those that have finished, 48 to 62 a count of calls, so that a word
+; seen earlier is never taken for a new one, 63 whether it is open.
+; In its line also 1 the job, 2 how many threads have a part, 3 whether the caller sleeps until all have finished; in a line that
+; callers alone look at, 5 whether a call has the lane, and 6 the lead of a caller in nanoseconds: how much sooner than the
+; others it is at work.
+%lane = type { i64, ptr, i64, i64, [12 x i64], i64, i64, [14 x i64] }
+
 ; 0 mutex, 1 condition "there is work", 2 condition "a job is done", 3 list of jobs, 4 sleeping threads, 5 patience in pauses,
 ; 6 threads, 7 process, 8 processor of the latest caller; C's 9 sched_getcpu, 10 sched_getaffinity and 11 sched_setaffinity,
 ; null where the system has none; 12 threads that have taken a number; 13 the clock to measure time by; of brief calls that
 ; met no thread awake, 14 when the last one began, in nanoseconds, and 15 how many have followed closely upon each other; 16
-; jobs ever put into the list.
-%pool = type { [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, i64, i64, i64, i64, i64 }
+; jobs ever put into the list; 17 up to the next line; 18 the lane for brief calls (lane.ll).
+%pool = type {
+  [128 x i8], [128 x i8], [128 x i8], ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, i64, i64, i64, i64, i64, [2 x i64], %lane
+}
 
 declare i64 @llvm.vector.reduce.or.v16i64(<16 x i64>)
 
@@ -32,6 +41,10 @@ ask:
   %number = call i32 %current()
   %wide = sext i32 %number to i64
   %caller_at = getelementptr %pool, ptr %p, i64 0, i32 8
+  %known = load atomic i64, ptr %caller_at monotonic, align 8
+  %same = icmp eq i64 %known, %wide
+  br i1 %same, label %done, label %note
+note:
   store atomic i64 %wide, ptr %caller_at monotonic, align 8
   br label %done
 done:
@@ -192,15 +205,19 @@ wait:
   %unlocked2 = call i32 @pthread_mutex_unlock(ptr %p)
   call void @keep_off(ptr %p, ptr %kept)
   %patience = load i64, ptr %patience_at, align 8
+  %lane = getelementptr %pool, ptr %p, i64 0, i32 18
   br label %spin
 spin:
-  %tries = phi i64 [ %patience, %wait ], [ %tries_less, %spin_on ], [ %tries, %leave ]
-  %known = phi i64 [ %published, %wait ], [ %known, %spin_on ], [ %published_now, %leave ]
+  %tries = phi i64 [ %patience, %wait ], [ %patience, %look_at_lane ], [ %tries_less, %spin_on ], [ %tries, %leave ]
+  %known = phi i64 [ %published, %wait ], [ %known, %look_at_lane ], [ %known, %spin_on ], [ %published_now, %leave ]
   %seen = load atomic i64, ptr %published_at monotonic, align 8
   %something = icmp ne i64 %seen, %known
   %weary = icmp sle i64 %tries, 0
   %stop = or i1 %something, %weary
-  br i1 %stop, label %settle, label %spin_on
+  br i1 %stop, label %settle, label %look_at_lane
+look_at_lane:
+  %served = call i1 @serve_lane(ptr %p, ptr %lane, i64 %number)
+  br i1 %served, label %spin, label %spin_on
 spin_on:
   call void @pause()
   %tries_less = sub i64 %tries, 1
@@ -329,8 +346,14 @@ define internal i1 @is_of_this_process(ptr %p) nounwind {
 define void @fl_run(ptr %p, ptr %j) nounwind {
 entry:
   %offer = call i64 @offer(ptr %p, ptr %j)
-  %offered = icmp ne i64 %offer, 0
-  br i1 %offered, label %together, label %alone
+  switch i64 %offer, label %together [ i64 0, label %alone
+                                       i64 1, label %brief ]
+brief:
+  %lane = getelementptr %pool, ptr %p, i64 0, i32 18
+  %ran = call i1 @run_in_lane(ptr %p, ptr %lane, ptr %j)
+  br i1 %ran, label %over_already, label %alone
+over_already:
+  ret void
 alone:
   call void @fl_run_alone(ptr %j)
   ret void
@@ -368,14 +391,12 @@ together:
   br label %remember
 remember:
   ; As many threads as the job has room for, and no others, are woken.
-  %wakes = icmp eq i64 %offer, 2
   %may = load atomic i64, ptr %may_at monotonic, align 8
   %fewer = icmp slt i64 %may, %sleeping
   %sleepers = select i1 %fewer, i64 %may, i64 %sleeping
-  %calls = select i1 %wakes, i64 %sleepers, i64 0
   br label %wake
 wake:
-  %to_wake = phi i64 [ %calls, %remember ], [ %to_wake_less, %wake_one ]
+  %to_wake = phi i64 [ %sleepers, %remember ], [ %to_wake_less, %wake_one ]
   %nobody = icmp sle i64 %to_wake, 0
   br i1 %nobody, label %own, label %wake_one
 wake_one:

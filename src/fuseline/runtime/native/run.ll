@@ -71,6 +71,8 @@ no:
 }
 
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 
 ; NumPy's PyUFuncGenericFunction; the loop's data is the kernel record.
@@ -161,10 +163,11 @@ done:
   ptr,  ; 19 strides inside a row
   ptr,  ; 20 ranges of chunks, for fl_run alone
   i64,  ; 21 how many
-  i64   ; 22 whether sleeping threads are woken for it
+  i64,  ; 22 whether sleeping threads are woken for it
+  i64   ; 23 about what one thread would need for it, in nanoseconds
 }
 
-; Tiles %from up to %to.
+; Tiles %from up to %to; neighbours in a row are computed together.
 define internal void @tiles(ptr %j, i64 %from, i64 %to) nounwind {
 entry:
   %k_at = getelementptr %job, ptr %j, i64 0, i32 5
@@ -240,8 +243,11 @@ tile:
   %s = phi i64 [ %first_segment, %begin ], [ %s_next, %tile_end ]
   %start = mul i64 %s, %segment
   %left = sub i64 %inner, %start
-  %is_short = icmp slt i64 %left, %segment
-  %count = select i1 %is_short, i64 %left, i64 %segment
+  %tiles_left = sub i64 %to, %t
+  %row_left = sub i64 %segments, %s
+  %together = call i64 @llvm.smin.i64(i64 %tiles_left, i64 %row_left)
+  %wish = mul i64 %together, %segment
+  %count = call i64 @llvm.smin.i64(i64 %wish, i64 %left)
   call void @copy_items(ptr %here, i64 8, ptr %row, i64 8, i64 %nops, i64 8)
   call void @advance(ptr %here, ptr %steps, i64 %start, i64 %nops)
   br i1 %long, label %items, label %short
@@ -252,8 +258,8 @@ short:
   call void @rows(ptr %k, ptr %here, ptr %row_strides, ptr %steps, i64 %row_items, i64 %count, i64 %flags, ptr %carries)
   br label %computed
 computed:
-  %t_next = add i64 %t, 1
-  %s_up = add i64 %s, 1
+  %t_next = add i64 %t, %together
+  %s_up = add i64 %s, %together
   %finished = icmp sge i64 %t_next, %to
   br i1 %finished, label %done, label %more
 more:
