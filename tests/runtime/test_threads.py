@@ -123,6 +123,38 @@ def test_brief_calls_from_many_threads_compute_every_element_once() -> None:
         assert all(executor.map(work, range(6)))
 
 
+def shared_brief_calls(kernel: Any, thread_count: int) -> int:
+    """Of brief calls in a row, which give what they should, how many parts other threads had taken of the last ones."""
+    parts = 0
+    with threads.limit(thread_count):
+        for seed in range(400):
+            assert brief_calls(kernel, seed, 50)
+            word = threads.pool().lane_word
+            taken, finished = word & 0xFFFFFF, word >> 24 & 0xFFFFFF
+            assert word >= 0 and taken == finished and taken < 1 << thread_count - 1
+            parts += taken.bit_count()
+    return parts
+
+
+@pytest.mark.skipif(threads.affinity() < 2, reason="no other processor is awake")
+@pytest.mark.parametrize("thread_count", [2, 3, 6])
+def test_threads_that_are_awake_take_parts_of_brief_calls(thread_count: int) -> None:
+    assert shared_brief_calls(compile("out = x * b + x"), thread_count) > 0
+
+
+@pytest.mark.skipif(threads.affinity() < 2, reason="no other processor is awake")
+def test_a_caller_that_sleeps_until_its_helpers_have_finished_is_woken() -> None:
+    pool, k = threads.pool(), compile("out = x * b + x")
+    usual = pool.patience_pauses
+    try:
+        pool.patience_pauses = 50_000_000  # of the threads that begin to wait now, for a second or so
+        assert shared_brief_calls(k, 3) > 0
+        pool.patience_pauses = 0  # of callers: they do not look for the end even once
+        assert shared_brief_calls(k, 3) > 0
+    finally:
+        pool.patience_pauses = usual
+
+
 def test_many_threads_may_ask_for_the_first_compilation_together() -> None:
     k = compile("out = (x + 3) * y - 0.125")
     gate = threading.Barrier(8)

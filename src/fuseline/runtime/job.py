@@ -29,7 +29,7 @@ _SHARED_CALLS_A_MS = 256
 _WAKING_CALLS_A_MS = 1_000_000 // threads.WAKING_PAYS_NS
 _LARGEST_CHUNK_ITEMS = 1 << 20
 _CHUNKS_A_THREAD = 8
-_TILES_A_CHUNK = 8
+_TILES_A_CHUNK = 16
 """Rows of which fewer make a chunk are cut, so that chunks have nearly the same length; so are single ones, so that
 brief calls can be divided unevenly. Neighbouring tiles of a row are computed together."""
 _DISPATCH_MS = 50

@@ -1,8 +1,8 @@
 """The pool that large calls are shared out over: how many threads, and native workers that wait for jobs.
 
 The calling thread always works itself and a job is complete when the caller returns, so a pool with no free thread only
-means less help. There is no queue in front of a call and no lock that a small call would take; the pool's mutex is held
-for a few instructions around each large call. A forked child starts its own workers when it first needs them.
+means less help. There is no queue in front of a call and no lock that a small or brief call would take; the pool's mutex
+is held for a few instructions around each large call. A forked child starts its own workers when it first needs them.
 """
 
 from __future__ import annotations
@@ -107,12 +107,27 @@ class Pool:
         for condition in conditions:
             libc.pthread_cond_init(condition, None)
         self._numbers = (ctypes.c_int64 * _NUMBERS).from_address(self.address + _LOCKS * _LOCK_BYTES)
-        self._numbers[_PATIENCE], self._numbers[_PROCESS] = _PATIENCE_PAUSES, self.process
+        self.patience_pauses = _PATIENCE_PAUSES
+        self._numbers[_PROCESS] = self.process
         self._numbers[_PROCESSOR], self._numbers[_CLOCK] = -1, time.CLOCK_MONOTONIC
         self._numbers[_LEAD] = _FIRST_LEAD_NS
         calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]
         if len(calls) == len(_PLACING_CALLS):
             self._numbers[_PLACING:_TAKEN] = [call.value or 0 for call in calls]
+
+    @property
+    def patience_pauses(self) -> int:
+        """How long threads look for a job, and callers for the end of theirs, before they sleep."""
+        return self._numbers[_PATIENCE]
+
+    @patience_pauses.setter
+    def patience_pauses(self, pauses: int) -> None:
+        self._numbers[_PATIENCE] = pauses
+
+    @property
+    def lane_word(self) -> int:
+        """The word of the lane for brief calls, see native/pool.ll."""
+        return self._numbers[_LANE]
 
     def ensure(self, workers: int) -> int:
         """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""

@@ -2,9 +2,10 @@
 ; cache line takes from one processor to another (some 50 to 400 nanoseconds) decides what sharing a brief call costs, so few
 ; lines go back and forth, and each of them once or twice.
 ;
-; A call takes the lane, puts its job there and opens the word; a thread of the pool that sees it open joins by setting its
-; bit, computes the part that goes by its number, and says so by a second bit. The caller computes its own part, closes the
-; word, computes the parts of threads that have not joined, and waits for those that have.
+; A call takes the lane, puts its job there and opens the word. A thread of the pool that sees it open takes a part by setting
+; its bit, the one it had last if that is free, because its operands are then in its own caches; a second bit says that the
+; part is computed. The caller computes its own part, closes the word, computes the parts that nobody has taken, and waits for
+; those that somebody has.
 
 ; Where part %part of %parts begins among the job's tiles from %from to %end.
 define internal i64 @part_start(i64 %from, i64 %end, i64 %part, i64 %parts) alwaysinline nounwind {
@@ -39,28 +40,40 @@ define internal i64 @own_end(ptr %j, i64 %lead, i64 %others) nounwind {
   ret i64 %capped
 }
 
-; A thread of the pool looks whether the lane is open and has a part for it, and computes that. Whether it did.
-define internal i1 @serve_lane(ptr %p, ptr %lane, i64 %number) nounwind {
+; A thread of the pool looks whether the lane is open and has a part for it, and computes that. Whether it did. %last_at has
+; the number of the part that it took last.
+define internal i1 @serve_lane(ptr %p, ptr %lane, ptr %last_at) nounwind {
 entry:
   %word = load atomic i64, ptr %lane acquire, align 8
   %open = icmp slt i64 %word, 0
   br i1 %open, label %look, label %no
 look:
   %seats_at = getelementptr %lane, ptr %lane, i64 0, i32 2
-  %seats = load atomic i64, ptr %seats_at monotonic, align 8
-  %has_seat = icmp ult i64 %number, %seats
-  br i1 %has_seat, label %fresh, label %no
-fresh:
-  %bit = shl i64 1, %number
-  %mine = and i64 %word, %bit
-  %new = icmp eq i64 %mine, 0
-  br i1 %new, label %join, label %no
+  %seats_seen = load atomic i64, ptr %seats_at monotonic, align 8
+  %beyond = shl i64 1, %seats_seen
+  %parts = sub i64 %beyond, 1
+  %untaken = xor i64 %word, -1
+  %free = and i64 %parts, %untaken
+  %some = icmp ne i64 %free, 0
+  br i1 %some, label %join, label %no
 join:
-  ; Where this succeeds the word has been the same since it was read, and so have the seats.
+  %last = load i64, ptr %last_at, align 8
+  %last_bit = shl i64 1, %last
+  %last_free = and i64 %free, %last_bit
+  %again = icmp ne i64 %last_free, 0
+  %lowest = call i64 @llvm.cttz.i64(i64 %free, i1 true)
+  %number = select i1 %again, i64 %last, i64 %lowest
+  %bit = shl i64 1, %number
   %with = or i64 %word, %bit
   %swapped = cmpxchg ptr %lane, i64 %word, i64 %with acq_rel monotonic
   %joined = extractvalue { i64, i1 } %swapped, 1
-  br i1 %joined, label %work, label %no
+  br i1 %joined, label %joined_now, label %no
+joined_now:
+  store i64 %number, ptr %last_at, align 8
+  ; The call that is waited for from here on may be a later one than the seats were read of.
+  %seats = load atomic i64, ptr %seats_at monotonic, align 8
+  %has_part = icmp ult i64 %number, %seats
+  br i1 %has_part, label %work, label %finished
 work:
   %job_at = getelementptr %lane, ptr %lane, i64 0, i32 1
   %j = load ptr, ptr %job_at, align 8
@@ -73,6 +86,8 @@ work:
   %to = call i64 @part_start(i64 %caller_end, i64 %end, i64 %next, i64 %seats)
   call void @tiles(ptr %j, i64 %from, i64 %to)
   call void @order_stores()
+  br label %finished
+finished:
   %done_bit = shl i64 16777216, %number
   %before = atomicrmw or ptr %lane, i64 %done_bit seq_cst
   ; The job may be gone from here on.
@@ -198,21 +213,33 @@ no:
   ret i1 false
 }
 
-; A caller that had to wait had too small a part, one whose helpers had finished too large a one. A sixteenth a call; what was
-; a thread's being held up is forgotten as soon.
+; A caller that had to wait had too small a part, one whose helpers had finished too large a one; where that was so 32 times more
+; often than the opposite, the lead changes by an eighth. A part that changes takes its operands out of another processor's
+; caches, so it should not change often; a wait that is no longer than a few lines take is as it should be.
 define internal void @learn_lead(ptr %lead_at, i64 %lead, i64 %at_close, i64 %waited) nounwind {
 entry:
   %joined = and i64 %at_close, 16777215
   %alone = icmp eq i64 %joined, 0
   br i1 %alone, label %done, label %learn
 learn:
-  %step = ashr i64 %lead, 4
+  %balance_at = getelementptr i64, ptr %lead_at, i64 1
+  %balance = load i64, ptr %balance_at, align 8
   %finished = call i1 @all_finished(i64 %at_close)
-  %longer = icmp sgt i64 %waited, 4
+  %longer = icmp sgt i64 %waited, 32
+  %late = zext i1 %longer to i64
+  %change = select i1 %finished, i64 -1, i64 %late
+  %next = add i64 %balance, %change
+  %short = icmp sge i64 %next, 32
+  %long = icmp sle i64 %next, -32
+  %moves = or i1 %short, %long
+  %kept_balance = select i1 %moves, i64 0, i64 %next
+  store i64 %kept_balance, ptr %balance_at, align 8
+  br i1 %moves, label %move, label %done
+move:
+  %step = ashr i64 %lead, 3
   %more = add i64 %lead, %step
   %less = sub i64 %lead, %step
-  %wish = select i1 %longer, i64 %more, i64 %lead
-  %learnt = select i1 %finished, i64 %less, i64 %wish
+  %learnt = select i1 %short, i64 %more, i64 %less
   %low = call i64 @llvm.smax.i64(i64 %learnt, i64 64)
   %kept = call i64 @llvm.smin.i64(i64 %low, i64 8192)
   store i64 %kept, ptr %lead_at, align 8

@@ -8,12 +8,12 @@ declare i32 @pthread_cond_signal(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @getpid()
 
-; The lane for brief calls (lane.ll). 0 its word: bits 0 to 23 threads that have joined, 24 to 47 those that have finished, 48 to 62 a count of calls, so that a word
-; seen earlier is never taken for a new one, 63 whether it is open.
-; In its line also 1 the job, 2 how many threads have a part, 3 whether the caller sleeps until all have finished; in a line that
-; callers alone look at, 5 whether a call has the lane, and 6 the lead of a caller in nanoseconds: how much sooner than the
-; others it is at work.
-%lane = type { i64, ptr, i64, i64, [12 x i64], i64, i64, [14 x i64] }
+; The lane for brief calls (lane.ll). 0 its word: bits 0 to 23 parts that are taken, 24 to 47 those that are finished, 48 to 62 a
+; count of calls, so that a word seen earlier is not taken for a new one, 63 whether it is open. In its line also 1 the job, 2
+; how many parts there are beside the caller's, 3 whether the caller sleeps until all are finished. In a line that callers
+; alone look at, 5 whether a call has the lane, 6 the lead of a caller in nanoseconds, which is how much sooner than the others
+; it is at work, and 7 of calls with this lead, how many more it was too short for than too long.
+%lane = type { i64, ptr, i64, i64, [12 x i64], i64, i64, i64, [13 x i64] }
 
 ; 0 mutex, 1 condition "there is work", 2 condition "a job is done", 3 list of jobs, 4 sleeping threads, 5 patience in pauses,
 ; 6 threads, 7 process, 8 processor of the latest caller; C's 9 sched_getcpu, 10 sched_getaffinity and 11 sched_setaffinity,
@@ -144,6 +144,8 @@ done:
 define ptr @fl_worker(ptr %p) nounwind {
 entry:
   %kept = alloca %kept, align 8
+  %part = alloca i64, align 8
+  store i64 0, ptr %part, align 8
   %avoided_at = getelementptr %kept, ptr %kept, i64 0, i32 1
   store i64 -1, ptr %avoided_at, align 8
   %fp = call i64 @fp_enter()
@@ -208,16 +210,19 @@ wait:
   %lane = getelementptr %pool, ptr %p, i64 0, i32 18
   br label %spin
 spin:
-  %tries = phi i64 [ %patience, %wait ], [ %patience, %look_at_lane ], [ %tries_less, %spin_on ], [ %tries, %leave ]
-  %known = phi i64 [ %published, %wait ], [ %known, %look_at_lane ], [ %known, %spin_on ], [ %published_now, %leave ]
+  %tries = phi i64 [ %patience, %wait ], [ %patience, %stay_off ], [ %tries_less, %spin_on ], [ %tries, %leave ]
+  %known = phi i64 [ %published, %wait ], [ %known, %stay_off ], [ %known, %spin_on ], [ %published_now, %leave ]
   %seen = load atomic i64, ptr %published_at monotonic, align 8
   %something = icmp ne i64 %seen, %known
   %weary = icmp sle i64 %tries, 0
   %stop = or i1 %something, %weary
   br i1 %stop, label %settle, label %look_at_lane
 look_at_lane:
-  %served = call i1 @serve_lane(ptr %p, ptr %lane, i64 %number)
-  br i1 %served, label %spin, label %spin_on
+  %served = call i1 @serve_lane(ptr %p, ptr %lane, ptr %part)
+  br i1 %served, label %stay_off, label %spin_on
+stay_off:
+  call void @keep_off(ptr %p, ptr %kept)
+  br label %spin
 spin_on:
   call void @pause()
   %tries_less = sub i64 %tries, 1
