@@ -11,8 +11,8 @@ import pytest
 import fuseline as fl
 from arrays import first_difference, same_bits
 from fuseline.codegen.llvm import LlvmTarget, body_text, target, that_matter
-from fuseline.ir.build import Expr, call
-from fuseline.ir.dtype import DTYPES, F32, F64
+from fuseline.ir.build import call
+from fuseline.ir.dtype import DTYPES, F64
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
@@ -105,26 +105,3 @@ def test_only_inputs_that_save_something_dear_matter() -> None:
     assert matter("out = (x - a)/sqrt(b + c)", quick, "abc") == "bc"
     assert matter("out = (x - a)/sqrt(b + c)", quick, "ac") == ""
     assert matter("out = x*exp(-a)", quick, "a") == "a"
-
-
-def test_long_bodies_divide_where_the_divider_is_not_what_binds() -> None:
-    slow = replace(host.host_target(), has_slow_divider=True)
-    short, long = "x", "x"
-    for i in range(20):
-        long = f"({long}*x + {i}.5)"
-    for inner, divides in ((short, False), (long, True)):
-        _, inside = before_and_inside(body_text(graph(f"out = ({inner})/3", "f32"), slow).text)
-        common = inside.split("\nrare")[0]
-        assert ("fdiv" in common) == divides
-
-
-def test_quotients_by_numbers_that_have_no_use_for_a_reciprocal() -> None:
-    slow = replace(host.host_target(), has_slow_divider=True)
-    x = values("f32", COUNT, 8)
-    for number in (0.0, -0.0, np.inf, np.nan, 1e-45, 1e-39, 3e38, 1.2e-38, -7.0):
-        (a,) = operands(F32)
-        program = graph_of([a], [a / Expr(a.like(number).node)])
-        (found,) = iterate.run(loop_of(program, slow), [x], [None])
-        with np.errstate(all="ignore"):
-            expected = x / np.float32(number)
-        assert same_bits(expected, found), first_difference(expected, found)

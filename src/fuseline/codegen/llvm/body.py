@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from fuseline.codegen.legalize import legalize
 from fuseline.codegen.llvm import instructions, lockstep
+from fuseline.codegen.llvm.divider import roots_by_products, without_divisions, write_root
 from fuseline.codegen.llvm.order import RareWork, schedule
 from fuseline.codegen.llvm.rare import write as write_rare
-from fuseline.codegen.llvm.still import Still, before_loop, without_divisions
+from fuseline.codegen.llvm.still import Still, before_loop
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.codegen.llvm.writer import ENTRY_BLOCK, FIRST_BLOCK, Writer
 from fuseline.errors import LimitError
@@ -60,7 +61,9 @@ def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> Bo
     legal = legalize(graph, native_half=target.has_half_conversion, native_bfloat16=target.has_bfloat16_rounding)
     still_inputs = [legal.inputs[i] for i in still]
     is_short = _is_short(legal)
-    legal = without_divisions(legal, target, Still(still_inputs))
+    known = Still(still_inputs)
+    legal = without_divisions(legal, target, known)
+    roots = roots_by_products(legal, target, known)
     _check_size(legal)
     order = schedule(legal)
     before = before_loop(order, still_inputs)
@@ -78,9 +81,9 @@ def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> Bo
     for position, item in enumerate(order):
         if position in before:
             with writer.before_loop():
-                _write(writer, item)
+                _write(writer, item, roots)
         else:
-            _write(writer, item)
+            _write(writer, item, roots)
             if in_steps and isinstance(item, Node):
                 lockstep.step(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
@@ -89,9 +92,11 @@ def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> Bo
     return BodyText(_function(writer, legal.inputs, results, asked), lanes)
 
 
-def _write(writer: Writer, item: Node | RareWork) -> None:
+def _write(writer: Writer, item: Node | RareWork, roots: frozenset[Node]) -> None:
     if isinstance(item, RareWork):
         write_rare(writer, item)
+    elif item in roots:
+        writer.values[item] = write_root(writer, item)
     else:
         writer.values[item] = instructions.write(writer, item)
 
@@ -200,10 +205,18 @@ def _function(writer: Writer, inputs: Sequence[Node], results: list[tuple[str, D
         "}",
     ]
     attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
-    tail = [*writer.declarations, attributes, "!0 = !{i32 1}", '!1 = !{!"branch_weights", i32 1, i32 1000}', "!2 = !{}"]
+    tail = [*writer.declarations, attributes, *_METADATA]
     # Whoever loads compiled code from a cache has to know its vectors' length.
     writer.globals.append(f"@{LANES_SYMBOL} = constant i64 {writer.lanes}")
     return "\n".join([*writer.globals, *writer.register_definitions, *lines, "", *tail, ""])
+
+
+_METADATA = (
+    "!0 = !{i32 1}",
+    '!1 = !{!"branch_weights", i32 1, i32 1000}',
+    "!2 = !{}",
+    '!3 = !{!"branch_weights", i32 1000, i32 1}',
+)
 
 
 def _asked_for(writer: Writer, index: int, d: DType) -> list[str]:

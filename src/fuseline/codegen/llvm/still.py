@@ -1,5 +1,4 @@
-"""Values that are the same for every element of a run, because their operands are: computed once, before its loop, and
-divided by without divisions.
+"""Values that are the same for every element of a run, because their operands are: computed once, before its loop.
 
 Which inputs stand still is known of a call, from its strides; numbers of the program always do.
 """
@@ -10,17 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from fuseline.codegen.llvm.order import RareWork
 from fuseline.codegen.llvm.target import LlvmTarget
-from fuseline.ir.build import Expr
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
-from fuseline.mathlib.division import by_reciprocal
 from fuseline.ops import OPERATIONS
-from fuseline.passes import fold
-from fuseline.passes.rewrite import rewrite
 
 _DEAR = frozenset({"div", "reciprocal", "floordiv", "mod", "fmod", "sqrt"})
-_FEW_INSTRUCTIONS_A_DIVISION = {32: 8, 64: 12}
-"""By the bits of what is divided. A body with more of them for each division and root computes these meanwhile."""
 
 
 class Still:
@@ -65,23 +58,6 @@ def _saved(node: Node, target: LlvmTarget, still: Still) -> Node | None:
         return node if is_dear and not node.is_source else None
     divides = node.op == "div" and target.has_slow_divider and node.dtype.computed.is_float
     return node.args[1] if divides and node.args[1] in still else None
-
-
-def without_divisions(graph: Graph, target: LlvmTarget, still: Still) -> Graph:
-    """``graph``, legalized, multiplying by reciprocals where divisors stand still and the divider is what binds."""
-    dividing = [n for n in graph.nodes if n.op in ("div", "sqrt") and n.dtype.is_float and n not in still]
-    if not target.has_slow_divider or not dividing:
-        return graph
-    if len(graph.nodes) > len(dividing) * _FEW_INSTRUCTIONS_A_DIVISION[max(n.dtype.bits for n in dividing)]:
-        return graph
-
-    def multiplied(node: Node) -> Node | None:
-        """The bits are those of the division, by the theorem that `by_reciprocal` names."""
-        x, b = node.args
-        return by_reciprocal(Expr(x), Expr(b)).node if node.dtype.is_float and b in still and x not in still else None
-
-    found = rewrite(graph, {"div": [multiplied]})
-    return graph if found is graph else rewrite(found, fold.RULES)  # reciprocals of numbers
 
 
 def before_loop(order: Sequence[Node | RareWork], inputs: Iterable[Node]) -> set[int]:
