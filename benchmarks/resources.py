@@ -16,6 +16,10 @@ import numpy as np
 
 import fuseline
 import programs
+from fuseline.codegen.llvm import that_matter
+from fuseline.passes.pipeline import optimize
+from fuseline.runtime import host, iterate
+from fuseline.runtime.compile import assembly_text
 from fuseline.runtime.loop import Body
 from programs import Program
 
@@ -39,12 +43,16 @@ def measure(program: Program, threads: int) -> dict[str, Any]:
     kernel = fuseline.compile(program.formula, name=program.name)
     operands = [np.asarray(inputs[name]) for name in kernel.inputs]
     dtypes = tuple(a.dtype for a in operands)
-    loop = kernel.specialisation(dtypes).loop
-    body = loop.body()
+    results = kernel(*operands)
+    call = iterate.prepare(
+        kernel.specialisation(dtypes).loop, operands, list(results) if isinstance(results, tuple) else [results]
+    )
+    assert call is not None
+    body = call.loop.body()
     shape = np.broadcast_shapes(*(a.shape for a in operands))
     values = [np.broadcast_to(a, shape).ravel()[: body.lanes] for a in operands]
-    values += [np.zeros(body.lanes, d) for d in loop.outputs]
-    assembly = fuseline_assembly(kernel, dtypes)
+    values += [np.zeros(body.lanes, d) for d in call.loop.outputs]
+    assembly = fuseline_assembly(kernel, dtypes, call.plan.still)
     return {
         "lanes": body.lanes,
         "seconds_a_vector": {count: _seconds(body, values, count) for count in {1, threads}},
@@ -52,11 +60,10 @@ def measure(program: Program, threads: int) -> dict[str, Any]:
     }
 
 
-def fuseline_assembly(kernel: Any, dtypes: tuple[np.dtype[Any], ...]) -> str:
-    """The assembly of the kernel's body for these input dtypes."""
-    from fuseline.runtime.compile import assembly_text
-
-    return assembly_text(kernel.typed_graph(dtypes))
+def fuseline_assembly(kernel: Any, dtypes: tuple[np.dtype[Any], ...], still: tuple[int, ...]) -> str:
+    """The assembly of the kernel's body for these input dtypes and inputs that stand still in the calls."""
+    graph = optimize(kernel.typed_graph(dtypes))
+    return assembly_text(graph, that_matter(graph, host.host_target(), still))
 
 
 def _vector(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

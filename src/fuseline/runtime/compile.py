@@ -97,7 +97,7 @@ def llvm_text(graph: Graph, target: LlvmTarget, still: Still = ()) -> BodyText:
     return body_text(expand(graph), target, still)
 
 
-def assembly_text(graph: Graph) -> str:
-    """The assembly of ``graph``'s body on this machine."""
+def assembly_text(graph: Graph, still: Still = ()) -> str:
+    """The assembly of ``graph``'s body on this machine, for calls in which these inputs stand still."""
     target = host.host_target()
-    return jit.assembly(llvm_text(graph, target).text, target)
+    return jit.assembly(llvm_text(graph, target, still).text, target)

@@ -59,7 +59,7 @@ def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> Bo
     `LimitError` for more than LLVM can take in.
     """
     legal = legalize(graph, native_half=target.has_half_conversion, native_bfloat16=target.has_bfloat16_rounding)
-    still_inputs = [legal.inputs[i] for i in still]
+    still_inputs = dict.fromkeys(legal.inputs[i] for i in still)
     is_short = _is_short(legal)
     known = Still(still_inputs)
     legal = without_divisions(legal, target, known)
@@ -71,7 +71,7 @@ def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> Bo
     lanes = _lanes(legal, target, in_steps or is_short)
     writer = Writer(target, lanes)
     for index, node in enumerate(legal.inputs):
-        if index in still:
+        if node in still_inputs:
             with writer.before_loop():
                 writer.values[node] = _loaded(writer, _repeated(writer, index, node.dtype), node.dtype)
         else:
@@ -88,7 +88,7 @@ def body_text(graph: Graph, target: LlvmTarget, still: Sequence[int] = ()) -> Bo
                 lockstep.step(writer, item)
     results = [(writer.value(node), node.dtype) for node in legal.output_nodes]
     asks = target.prefetches_always or not is_short
-    asked = [i for i in range(len(legal.inputs)) if i not in still] if asks else []
+    asked = [i for i, node in enumerate(legal.inputs) if node not in still_inputs] if asks else []
     return BodyText(_function(writer, legal.inputs, results, asked), lanes)
 
 
