@@ -127,6 +127,12 @@ def test_long_bodies_divide_where_the_divider_is_not_what_binds() -> None:
         assert ("fdiv" in common_path(body_text(graph(f"out = ({inner})/3", "f32"), SLOW).text)) == divides
 
 
+def test_bodies_of_many_quotients_divide() -> None:
+    few, many = (" + ".join(f"x/{i}.5" for i in range(count)) for count in (5, 50))
+    assert "fdiv" not in common_path(body_text(graph(f"out = {few}", "f32"), SLOW).text)
+    assert "fdiv" in common_path(body_text(graph(f"out = {many}", "f32"), SLOW).text)
+
+
 def test_quotients_by_numbers_that_have_no_use_for_a_reciprocal() -> None:
     x = np.random.default_rng(8).standard_normal(1111).astype(np.float32)
     x[::17], x[::19], x[::23], x[::29] = 0.0, -0.0, np.nan, np.inf

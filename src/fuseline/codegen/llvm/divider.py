@@ -22,6 +22,9 @@ from fuseline.passes.rewrite import rewrite
 
 _FEW_A_QUOTIENT, _FEW_A_ROOT = {32: 8, 64: 12}, {32: 7, 64: 16}
 """By the bits of a float. A body with more instructions for each quotient and root computes these meanwhile."""
+_MOST = 16
+"""Quotients and roots of a body that are written so: each takes a dozen instructions, a branch and a millisecond to
+compile."""
 
 
 def _divided(graph: Graph, still: Still) -> list[Node]:
@@ -30,7 +33,8 @@ def _divided(graph: Graph, still: Still) -> list[Node]:
 
 def _waits(graph: Graph, divided: Sequence[Node], few: dict[int, int]) -> bool:
     """Whether ``graph``'s body has no more to do than ``few`` instructions for each that the divider takes."""
-    return bool(divided) and len(graph.nodes) <= len(divided) * few[max(n.dtype.bits for n in divided)]
+    some = 0 < len(divided) <= _MOST
+    return some and len(graph.nodes) <= len(divided) * few[max(n.dtype.bits for n in divided)]
 
 
 def without_divisions(graph: Graph, target: LlvmTarget, still: Still) -> Graph:
