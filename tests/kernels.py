@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 from fuseline.codegen.llvm import LlvmTarget, body_text
 from fuseline.ir.build import Expr, input_node
@@ -12,7 +11,7 @@ from fuseline.ir.graph import Graph
 from fuseline.runtime import host
 from fuseline.runtime.compile import body_image
 from fuseline.runtime.image import LoadedImage
-from fuseline.runtime.loop import Body, Loop, Still
+from fuseline.runtime.loop import Body, Loop, Still, Variant
 
 
 def loop_of(graph: Graph, target: LlvmTarget | None = None) -> Loop:
@@ -20,13 +19,13 @@ def loop_of(graph: Graph, target: LlvmTarget | None = None) -> Loop:
     chosen = target or host.host_target()
     inputs, outputs = (tuple(n.dtype.numpy for n in nodes) for nodes in (graph.inputs, graph.output_nodes))
 
-    def knowing(still: Still, variant: Callable[[Still], Loop] | None = None) -> Loop:
+    def knowing(still: Still, variant: Variant | None = None) -> Loop:
         def compile_body() -> Body:
             return Body(LoadedImage(body_image(body_text(graph, chosen, still).text, chosen)))
 
         return Loop(inputs, outputs, compile_body, variant=variant)
 
-    return knowing((), knowing)
+    return knowing((), lambda still, is_large: knowing(still) if still else None)
 
 
 def multiply_add_graph(d: DType = F32) -> Graph:

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from arrays import same_bits
 from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
 from fuseline.ir.build import Expr, call, input_node
-from fuseline.ir.dtype import F32, I8, DType
+from fuseline.ir.dtype import F32, F64, I8, DType
 from fuseline.ir.graph import Graph
 from fuseline.runtime import host, iterate, nest, threads
 from fuseline.runtime.compile import elementwise_loop
@@ -492,7 +493,32 @@ def test_loops_of_as_many_kinds_of_still_operands_as_there_are_stay_few() -> Non
     inputs = [Expr(input_node(name, F32)) for name in names]
     total = sum((call("sqrt", x) for x in inputs[1:]), call("sqrt", inputs[0]))
     loop = elementwise_loop(Graph([x.node for x in inputs], [("out", total.node)]))
-    made = {id(loop.for_still((i,))) for i in range(12)}
+    made = {id(loop.for_call((i,), False)) for i in range(12)}
     assert len(made) <= 9
-    assert loop.for_still((0,)) is loop.for_still((0,))
-    assert loop.for_still(()) is loop
+    assert loop.for_call((0,), False) is loop.for_call((0,), False)
+    assert loop.for_call((), False) is loop
+
+
+@pytest.mark.parametrize(("d", "differs"), [(F32, True), (F64, False)], ids=str)
+def test_large_calls_in_float32_divide_where_others_multiply(
+    monkeypatch: pytest.MonkeyPatch, d: DType, differs: bool
+) -> None:
+    slow = replace(host.host_target(), has_slow_divider=True)
+    monkeypatch.setattr(host, "host_target", lambda: slow)
+    x, s = (Expr(input_node(name, d)) for name in "xs")
+    loop = elementwise_loop(Graph([x.node, s.node], [("out", (x / s).node)]))
+    small, large = loop.for_call((1,), False), loop.for_call((1,), True)
+    assert small is not loop
+    assert (large is not small) == differs
+    operands = [numbers((5000,)).astype(d.numpy), np.array(3.7, d.numpy)]
+    for cache_bytes in (1, 1 << 30):
+        monkeypatch.setattr(host, "cache_for_results_bytes", lambda size=cache_bytes: size)
+        (result,) = iterate.run(loop, operands, [None])
+        assert same_bits(result, operands[0] / operands[1])
+    assert small.is_compiled and large.is_compiled and not loop.is_compiled
+
+
+def test_large_calls_without_divisions_have_the_body_of_small_ones() -> None:
+    x = Expr(input_node("x", F32))
+    loop = elementwise_loop(Graph([x.node], [("out", (x * 2.0 + 1.0).node)]))
+    assert loop.for_call((), True) is loop

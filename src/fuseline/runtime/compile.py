@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 
-from fuseline.codegen.llvm import BodyText, body_text, that_matter
+from fuseline.codegen.llvm import BodyText, body_text, does_without, that_matter
 from fuseline.codegen.llvm.body import SYMBOL
 from fuseline.codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.floating_point import in_default_environment
+from fuseline.ir.dtype import F64
 from fuseline.ir.graph import Graph
 from fuseline.ops import OPERATIONS
 from fuseline.runtime import frame, host, jit, native
 from fuseline.runtime.image import Image
-from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop, Still
+from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop, Still, Variant
 
 
 def elementwise_loop(graph: Graph) -> Loop:
@@ -24,20 +24,32 @@ def elementwise_loop(graph: Graph) -> Loop:
     Raises `UnsupportedError` for dtypes that compiled loops do not read or write.
     """
     target = host.host_target()
-    variants: dict[Still, Loop] = {}
+    variants: dict[tuple[Still, LlvmTarget], Loop] = {}
 
-    def variant(still: Still) -> Loop | None:
-        matter = that_matter(graph, target, still)
-        if matter and matter not in variants:
-            variants[matter] = _loop(graph, target, matter)
-        return variants.get(matter)
+    def variant(still: Still, is_large: bool) -> Loop | None:
+        chosen = _target_of_large_calls(graph, target, still) if is_large else target
+        matter = that_matter(graph, chosen, still)
+        if not matter and chosen is target:
+            return None
+        key = matter, chosen
+        if key not in variants:
+            variants[key] = _loop(graph, chosen, matter)
+        return variants[key]
 
     return _loop(graph, target, (), variant)
 
 
-def _loop(
-    graph: Graph, target: LlvmTarget, still: Still, variant: Callable[[Still], Loop | None] | None = None
-) -> Loop:
+def _target_of_large_calls(graph: Graph, target: LlvmTarget, still: Still) -> LlvmTarget:
+    """Where operands come from memory, divisions of float32 are over before the next ones are there, and the more
+    instructions stand beside them, the fewer loads the processor sees ahead."""
+    from fuseline.mathlib.expand import expand
+
+    if not target.has_slow_divider or any(n.dtype is F64 for n in graph.nodes):
+        return target
+    return replace(target, has_slow_divider=False) if does_without(expand(graph), target, still) else target
+
+
+def _loop(graph: Graph, target: LlvmTarget, still: Still, variant: Variant | None = None) -> Loop:
     return Loop(
         tuple(node.dtype.numpy for node in graph.inputs),
         tuple(node.dtype.numpy for node in graph.output_nodes),

@@ -93,16 +93,18 @@ def has_body_for(loop: Loop, shape: nest.Shape, inputs: Sequence[Array]) -> bool
     """Whether `run` over inputs that repeat along the last axis is likely to take a body that knows of them."""
     if not shape or shape[-1] < LEAST_STILL_RUN:
         return False
-    return loop.for_still(tuple([i for i, a in enumerate(inputs) if not a.ndim or a.shape[-1] == 1])) is not loop
+    still = tuple([i for i, a in enumerate(inputs) if not a.ndim or a.shape[-1] == 1])
+    return loop.for_call(still, is_large=False) is not loop
 
 
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     plan = plan_of(loop, shape, inputs, outputs)
-    loop = loop.for_still(plan.still)
+    operands = [*inputs, *outputs]
+    is_large = _is_large(operands)
+    loop = loop.for_call(plan.still, is_large)
     loop.body()
     in_place = any(is_same_memory(o, a) for o in outputs for a in inputs)
-    operands = [*inputs, *outputs]
-    _start(loop, plan, [data_address(a) for a in operands], _flags(in_place, _is_large(operands)))
+    _start(loop, plan, [data_address(a) for a in operands], _flags(in_place, is_large))
 
 
 def _is_large(operands: Sequence[Array]) -> bool:
@@ -125,7 +127,7 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
         return lambda: None
     operands = [*inputs, *outputs]
     plan = plan_of(loop, outputs[0].shape, inputs, outputs)
-    loop = loop.for_still(plan.still)
+    loop = loop.for_call(plan.still, past_caches)
     starts = [data_address(a) + offset for a, offset in zip(operands, plan.nest.offsets, strict=True)]
     addresses = (ctypes.c_int64 * len(starts))(*starts)
     job = Job.from_buffer_copy(plan.job)
@@ -201,16 +203,17 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
     if 0 in shape:
         return None
     plan = plan_of(loop, shape, inputs, results)
-    loop = loop.for_still(plan.still)
-    loop.body()  # what repeats the call compiles nothing
     operands = [*inputs, *results]
+    is_large = _is_large(operands)
+    loop = loop.for_call(plan.still, is_large)
+    loop.body()  # what repeats the call compiles nothing
     return Prepared(
         loop,
         shape,
         result_axes(shape, inputs),
         tuple([r.strides for r in results]),
         plan,
-        _is_large(operands),
+        is_large,
         tuple([a.shape for a in operands]),
         tuple([a.strides for a in operands]),
     )

@@ -55,7 +55,7 @@ class Body:
 class Loop:
     """``inputs`` and ``outputs`` are dtypes in native byte order; what ``compile_body`` makes first stays. ``item_ns``
     is about what one thread needs for an element, known before anything is compiled. ``variant`` gives the loop whose
-    body knows which inputs stand still; None where that would gain nothing."""
+    body knows which inputs stand still and whether the call is large; None where that would gain nothing."""
 
     __slots__ = (
         "__weakref__",
@@ -77,7 +77,7 @@ class Loop:
         outputs: tuple[np.dtype[Any], ...],
         compile_body: Callable[[], Body],
         item_ns: float = LEAST_ITEM_NS,
-        variant: Callable[[Still], Loop | None] | None = None,
+        variant: Variant | None = None,
     ) -> None:
         for dtype in inputs + outputs:
             if dtype.itemsize not in _ITEM_SIZES_BYTES or not dtype.isnative:
@@ -87,7 +87,7 @@ class Loop:
         self.item_ns = item_ns
         self._compile_body = compile_body
         self._variant = variant
-        self._variants: dict[Still, Loop] = {}
+        self._variants: dict[tuple[Still, bool], Loop] = {}
         self._body: Body | None = None
         self._lock = Lock()
         operands = inputs + outputs
@@ -113,16 +113,18 @@ class Loop:
     def is_compiled(self) -> bool:
         return self._body is not None
 
-    def for_still(self, still: Still) -> Loop:
-        """The loop for runs in which these inputs stand still: this one, where a body gains nothing by knowing that."""
-        if not still or self._variant is None:
+    def for_call(self, still: Still, is_large: bool) -> Loop:
+        """The loop for runs in which these inputs stand still, in a call that is too large for the caches or not: this
+        one, where a body gains nothing by knowing that."""
+        if self._variant is None or not (still or is_large):
             return self
-        found = self._variants.get(still)
+        kind = still, is_large
+        found = self._variants.get(kind)
         if found is None:
             with self._lock:
-                found = self._variants.get(still)
+                found = self._variants.get(kind)
                 if found is None and len(self._variants) < _MOST_VARIANTS:
-                    found = self._variants[still] = self._variant(still) or self
+                    found = self._variants[kind] = self._variant(still, is_large) or self
         return found or self
 
     def body(self) -> Body:
@@ -138,6 +140,8 @@ class Loop:
             native.publish(self.record_address, self._body.address)
             return self._body
 
+
+Variant = Callable[[Still, bool], Loop | None]
 
 _loops: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
 

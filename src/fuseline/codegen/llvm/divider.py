@@ -6,8 +6,9 @@ which they might over- or underflow on the way; then the whole vector is divided
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from fuseline.codegen.legalize import legalize
 from fuseline.codegen.llvm.still import Still
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.codegen.llvm.writer import Writer, splat
@@ -58,6 +59,13 @@ def roots_by_products(graph: Graph, target: LlvmTarget, still: Still) -> frozens
     if not (target.has_slow_divider and has_estimate and _waits(graph, divided, _FEW_A_ROOT)):
         return frozenset()
     return frozenset(n for n in divided if n.op == "sqrt")
+
+
+def does_without(graph: Graph, target: LlvmTarget, still: Iterable[int]) -> bool:
+    """Whether the body of ``graph``, expanded, does without the divider somewhere; inputs at ``still`` stand still."""
+    legal = legalize(graph)
+    known = Still(legal.inputs[i] for i in still)
+    return without_divisions(legal, target, known) is not legal or bool(roots_by_products(legal, target, known))
 
 
 def write_root(w: Writer, node: Node) -> str:
