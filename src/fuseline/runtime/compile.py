@@ -39,12 +39,19 @@ def elementwise_loop(graph: Graph) -> Loop:
     return _loop(graph, target, (), variant)
 
 
+_MOST_TO_EXPAND = 128
+
+
 def _target_of_large_calls(graph: Graph, target: LlvmTarget, still: Still) -> LlvmTarget:
     """Where operands come from memory, divisions of float32 are over before the next ones are there, and the more
     instructions stand beside them, the fewer loads the processor sees ahead."""
     from fuseline.mathlib.expand import expand
 
-    if not target.has_slow_divider or any(n.dtype is F64 for n in graph.nodes):
+    # Only short programs of exact operations do without the divider: no others are worth expanding here.
+    is_short = len(graph.nodes) <= _MOST_TO_EXPAND and all(
+        OPERATIONS[n.op].exactness != "measured" for n in graph.nodes
+    )
+    if not target.has_slow_divider or not is_short or any(n.dtype is F64 for n in graph.nodes):
         return target
     return replace(target, has_slow_divider=False) if does_without(expand(graph), target, still) else target
 
