@@ -1,7 +1,7 @@
 """Quotients by products, for a divisor whose reciprocal is at hand: the bits of the division itself.
 
-For y the rounded reciprocal of b, q the rounded x*y and r = x - b*q, which is exact, the rounded q + r*y is the rounded
-x/b (Markstein 1990; Brisebarre, Muller and Raina 2004) where nothing over- or underflows on the way.
+For y the rounded reciprocal of b, q the rounded x*y and r = x - b*q, the rounded q + r*y is the rounded x/b (Markstein
+1990; Brisebarre, Muller and Raina 2004) where nothing over- or underflows on the way.
 """
 
 from __future__ import annotations
