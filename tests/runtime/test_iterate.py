@@ -21,6 +21,7 @@ from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
 from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import F32, F64, I8, DType
 from fuseline.ir.graph import Graph
+from fuseline.mathlib.expand import expand
 from fuseline.runtime import host, iterate, nest, threads
 from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.loop import Loop
@@ -499,6 +500,14 @@ def test_loops_of_as_many_kinds_of_still_operands_as_there_are_stay_few() -> Non
     assert loop.for_call((), False) is loop
 
 
+def test_kinds_of_calls_that_gain_nothing_take_no_place_from_those_that_do() -> None:
+    names = [f"x{i}" for i in range(12)]
+    inputs = [Expr(input_node(name, F32)) for name in names]
+    loop = elementwise_loop(Graph([x.node for x in inputs], [("out", sum(inputs[:-1], call("sqrt", inputs[-1])).node)]))
+    assert all(loop.for_call((i, j), False) is loop for i, j in itertools.combinations(range(11), 2))
+    assert loop.for_call((11,), False) is not loop
+
+
 @pytest.mark.parametrize(("d", "differs"), [(F32, True), (F64, False)], ids=str)
 def test_large_calls_in_float32_divide_where_others_multiply(
     monkeypatch: pytest.MonkeyPatch, d: DType, differs: bool
@@ -516,6 +525,31 @@ def test_large_calls_in_float32_divide_where_others_multiply(
         (result,) = iterate.run(loop, operands, [None])
         assert same_bits(result, operands[0] / operands[1])
     assert small.is_compiled and large.is_compiled and not loop.is_compiled
+
+
+def test_a_body_that_is_on_disk_is_found_without_expanding_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a process that has its bodies on disk loads them in a millisecond, for large calls and still operands too."""
+    slow = replace(host.host_target(), has_slow_divider=True)
+    monkeypatch.setattr(host, "host_target", lambda: slow)
+    expanded: list[Graph] = []
+
+    def counted(graph: Graph) -> Graph:
+        expanded.append(graph)
+        return expand(graph)
+
+    monkeypatch.setattr("fuseline.mathlib.expand.expand", counted)
+    x, s = (Expr(input_node(name, F32)) for name in "xs")
+    program = Graph([x.node, s.node], [("out", (call("exp", call("sin", x)) / s - 0.625).node)])
+    operands = [numbers((5000,)), np.array(3.7, np.float32)]
+    results = []
+    for cold in (True, False):
+        loop = elementwise_loop(program)
+        for cache_bytes in (1, 1 << 30):
+            monkeypatch.setattr(host, "cache_for_results_bytes", lambda size=cache_bytes: size)
+            results += iterate.run(loop, operands, [None])
+        assert bool(expanded) == cold
+        expanded.clear()
+    assert all(same_bits(results[0], r) for r in results)
 
 
 def test_large_calls_without_divisions_have_the_body_of_small_ones() -> None:

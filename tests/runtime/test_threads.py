@@ -123,11 +123,11 @@ def test_brief_calls_from_many_threads_compute_every_element_once() -> None:
         assert all(executor.map(work, range(6)))
 
 
-def shared_brief_calls(kernel: Any, thread_count: int) -> int:
+def shared_brief_calls(kernel: Any, thread_count: int, rounds: int = 400) -> int:
     """Of brief calls in a row, which give what they should, how many parts other threads had taken of the last ones."""
     parts = 0
     with threads.limit(thread_count):
-        for seed in range(400):
+        for seed in range(rounds):
             assert brief_calls(kernel, seed, 50)
             word = threads.pool().lane_word
             taken, finished = word & 0xFFFFFF, word >> 24 & 0xFFFFFF
@@ -146,11 +146,20 @@ def test_threads_that_are_awake_take_parts_of_brief_calls(thread_count: int) -> 
 def test_a_caller_that_sleeps_until_its_helpers_have_finished_is_woken() -> None:
     pool, k = threads.pool(), compile("out = x * b + x")
     usual = pool.patience_pauses
-    try:
-        pool.patience_pauses = 50_000_000  # of the threads that begin to wait now, for a second or so
-        assert shared_brief_calls(k, 3) > 0
+    parts: list[int] = []
+
+    def work() -> None:
+        pool.patience_pauses = 10_000_000  # of the threads that begin to wait now, for a tenth of a second or more
+        parts.append(shared_brief_calls(k, 3, 50))
         pool.patience_pauses = 0  # of callers: they do not look for the end even once
-        assert shared_brief_calls(k, 3) > 0
+        parts.append(shared_brief_calls(k, 3, 100))
+
+    caller = threading.Thread(target=work, daemon=True)
+    try:
+        caller.start()
+        caller.join(60)
+        assert not caller.is_alive(), "nobody woke the caller"
+        assert len(parts) == 2 and all(parts)
     finally:
         pool.patience_pauses = usual
 

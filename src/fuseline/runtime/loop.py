@@ -28,7 +28,7 @@ operands come from memory, so lines may be asked for ahead."""
 
 Still = tuple[int, ...]
 """Positions of inputs that stand still: each is one element over a whole run of the body."""
-_MOST_VARIANTS = 8
+_MOST_VARIANTS, _MOST_KINDS = 8, 256
 
 _HEADER_FIELDS = 6
 _BODY, _LANES, _INPUTS, _OPERANDS, _COMPILER, _ARGUMENT = range(_HEADER_FIELDS)
@@ -123,9 +123,14 @@ class Loop:
         if found is None:
             with self._lock:
                 found = self._variants.get(kind)
-                if found is None and len(self._variants) < _MOST_VARIANTS:
+                if found is None and self._has_room():
                     found = self._variants[kind] = self._variant(still, is_large) or self
         return found or self
+
+    def _has_room(self) -> bool:
+        """Whether one more kind of call may have a body of its own; the kinds that share this one take little."""
+        bodies = {id(loop) for loop in self._variants.values()} - {id(self)}
+        return len(bodies) < _MOST_VARIANTS and len(self._variants) < _MOST_KINDS
 
     def body(self) -> Body:
         """The compiled body, compiled now if it was not. Raises whatever the compilation raises."""

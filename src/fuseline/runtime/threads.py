@@ -1,8 +1,9 @@
 """The pool that large calls are shared out over: how many threads, and native workers that wait for jobs.
 
 The calling thread always works itself and a job is complete when the caller returns, so a pool with no free thread only
-means less help. There is no queue in front of a call and no lock for small or brief calls to take; the pool's mutex is
-held for a few instructions around each large call. A forked child starts its own workers when it first needs them.
+means less help. There is no queue in front of a call and no lock for small calls to take; the pool's mutex is held for a few
+instructions around each large call. Brief calls take it where they wake threads for a series of calls or go to sleep
+themselves. A forked child starts its own workers when it first needs them.
 """
 
 from __future__ import annotations
@@ -82,9 +83,8 @@ _PLACING_CALLS = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
 _TAKEN = _PLACING + len(_PLACING_CALLS)
 _CLOCK = _TAKEN + 1
 _LANE = _CLOCK + 6
-_LEAD = _LANE + 17
-_NUMBERS = _LANE + 32
-_FIRST_LEAD_NS = 1000
+_LANE_NUMBERS = 32
+_NUMBERS = _LANE + _LANE_NUMBERS
 _LINES_BYTES = 128
 """Two cache lines, which some processors fetch together: the pool begins where two do."""
 
@@ -110,7 +110,6 @@ class Pool:
         self.patience_pauses = _PATIENCE_PAUSES
         self._numbers[_PROCESS] = self.process
         self._numbers[_PROCESSOR], self._numbers[_CLOCK] = -1, time.CLOCK_MONOTONIC
-        self._numbers[_LEAD] = _FIRST_LEAD_NS
         calls = [ctypes.cast(getattr(libc, name), ctypes.c_void_p) for name in _PLACING_CALLS if hasattr(libc, name)]
         if len(calls) == len(_PLACING_CALLS):
             self._numbers[_PLACING:_TAKEN] = [call.value or 0 for call in calls]

@@ -48,9 +48,9 @@ entry:
   %open = icmp slt i64 %word, 0
   br i1 %open, label %look, label %no
 look:
-  %seats_at = getelementptr %lane, ptr %lane, i64 0, i32 2
-  %seats_seen = load atomic i64, ptr %seats_at monotonic, align 8
-  %beyond = shl i64 1, %seats_seen
+  %shifted = lshr i64 %word, 48
+  %seats = and i64 %shifted, 63
+  %beyond = shl i64 1, %seats
   %parts = sub i64 %beyond, 1
   %untaken = xor i64 %word, -1
   %free = and i64 %parts, %untaken
@@ -67,17 +67,12 @@ join:
   %with = or i64 %word, %bit
   %swapped = cmpxchg ptr %lane, i64 %word, i64 %with acq_rel monotonic
   %joined = extractvalue { i64, i1 } %swapped, 1
-  br i1 %joined, label %joined_now, label %no
-joined_now:
-  store i64 %number, ptr %last_at, align 8
-  ; The call that is waited for from here on may be a later one than the seats were read of.
-  %seats = load atomic i64, ptr %seats_at monotonic, align 8
-  %has_part = icmp ult i64 %number, %seats
-  br i1 %has_part, label %work, label %finished
+  br i1 %joined, label %work, label %no
 work:
+  store i64 %number, ptr %last_at, align 8
   %job_at = getelementptr %lane, ptr %lane, i64 0, i32 1
   %j = load ptr, ptr %job_at, align 8
-  %caller_end_at = getelementptr %job, ptr %j, i64 0, i32 1
+  %caller_end_at = getelementptr %job, ptr %j, i64 0, i32 24
   %caller_end = load i64, ptr %caller_end_at, align 8
   %end_at = getelementptr %job, ptr %j, i64 0, i32 11
   %end = load i64, ptr %end_at, align 8
@@ -86,12 +81,10 @@ work:
   %to = call i64 @part_start(i64 %caller_end, i64 %end, i64 %next, i64 %seats)
   call void @tiles(ptr %j, i64 %from, i64 %to)
   call void @order_stores()
-  br label %finished
-finished:
   %done_bit = shl i64 16777216, %number
   %before = atomicrmw or ptr %lane, i64 %done_bit seq_cst
   ; The job may be gone from here on.
-  %sleeps_at = getelementptr %lane, ptr %lane, i64 0, i32 3
+  %sleeps_at = getelementptr %lane, ptr %lane, i64 0, i32 2
   %sleeps = load atomic i64, ptr %sleeps_at seq_cst, align 8
   %nobody = icmp eq i64 %sleeps, 0
   br i1 %nobody, label %yes, label %wake
@@ -119,7 +112,7 @@ define internal i1 @all_finished(i64 %word) alwaysinline nounwind {
 ; Runs the job on this thread and those that are awake; false, and nothing done, where another call has the lane.
 define internal i1 @run_in_lane(ptr %p, ptr %lane, ptr %j) nounwind {
 entry:
-  %taken_at = getelementptr %lane, ptr %lane, i64 0, i32 5
+  %taken_at = getelementptr %lane, ptr %lane, i64 0, i32 4
   %swapped = cmpxchg ptr %taken_at, i64 0, i64 1 acquire monotonic
   %free = extractvalue { i64, i1 } %swapped, 1
   br i1 %free, label %begin, label %no
@@ -128,21 +121,21 @@ begin:
   call void @note_processor(ptr %p)
   %may_at = getelementptr %job, ptr %j, i64 0, i32 4
   %may = load i64, ptr %may_at, align 8
-  %seats = call i64 @llvm.smin.i64(i64 %may, i64 24)
-  %lead_at = getelementptr %lane, ptr %lane, i64 0, i32 6
-  %lead = load i64, ptr %lead_at, align 8
+  %awake = call i64 @awake_threads(ptr %p)
+  %some_awake = call i64 @llvm.smax.i64(i64 %awake, i64 1)
+  %helpers = call i64 @llvm.smin.i64(i64 %may, i64 %some_awake)
+  %seats = call i64 @llvm.smin.i64(i64 %helpers, i64 24)
+  %lead_at = getelementptr %lane, ptr %lane, i64 0, i32 5
+  %lead_known = load i64, ptr %lead_at, align 8
+  %nothing_learnt = icmp eq i64 %lead_known, 0
+  %lead = select i1 %nothing_learnt, i64 1000, i64 %lead_known
   %own_end = call i64 @own_end(ptr %j, i64 %lead, i64 %seats)
-  ; The field that says of jobs in the list whether they are handed out.
-  %caller_end_at = getelementptr %job, ptr %j, i64 0, i32 1
+  %caller_end_at = getelementptr %job, ptr %j, i64 0, i32 24
   store i64 %own_end, ptr %caller_end_at, align 8
   %job_at = getelementptr %lane, ptr %lane, i64 0, i32 1
   store atomic ptr %j, ptr %job_at monotonic, align 8
-  %seats_at = getelementptr %lane, ptr %lane, i64 0, i32 2
-  store atomic i64 %seats, ptr %seats_at monotonic, align 8
-  %last = load atomic i64, ptr %lane monotonic, align 8
-  %counted = add i64 %last, 281474976710656
-  %count = and i64 %counted, 9223090561878065152
-  %opened = or i64 %count, -9223372036854775808
+  %seats_shifted = shl i64 %seats, 48
+  %opened = or i64 %seats_shifted, -9223372036854775808
   store atomic i64 %opened, ptr %lane release, align 8
   %first_at = getelementptr %job, ptr %j, i64 0, i32 10
   %first = load i64, ptr %first_at, align 8
@@ -190,9 +183,10 @@ settle:
   br i1 %all, label %done, label %sleep
 sleep:
   %done_cond = getelementptr %pool, ptr %p, i64 0, i32 2
-  %sleeps_at = getelementptr %lane, ptr %lane, i64 0, i32 3
+  %sleeps_at = getelementptr %lane, ptr %lane, i64 0, i32 2
   %locked = call i32 @pthread_mutex_lock(ptr %p)
-  store atomic i64 1, ptr %sleeps_at seq_cst, align 8
+  ; A plain store would do, but emulators of AArch64 let the load below pass it.
+  %slept = atomicrmw xchg ptr %sleeps_at, i64 1 seq_cst, align 8
   br label %check
 check:
   %word_now = load atomic i64, ptr %lane seq_cst, align 8

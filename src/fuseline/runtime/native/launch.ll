@@ -59,7 +59,7 @@ begin:
   %objects = alloca ptr, i64 %nops, align 8
   %numbers = alloca i64, i64 %nops, align 8
   %job = alloca %job, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %job, ptr %template, i64 192, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %job, ptr %template, i64 ptrtoint (ptr getelementptr (%job, ptr null, i64 1) to i64), i1 false)
   br label %input
 input:
   %i = phi i64 [ 0, %begin ], [ %i_next, %input_end ]

@@ -8,12 +8,12 @@ declare i32 @pthread_cond_signal(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @getpid()
 
-; The lane for brief calls (lane.ll). 0 its word: bits 0 to 23 parts that are taken, 24 to 47 those that are finished, 48 to 62 a
-; count of calls, so that a word seen earlier is not taken for a new one, 63 whether it is open. In its line also 1 the job, 2
-; how many parts there are beside the caller's, 3 whether the caller sleeps until all are finished. In a line that callers
-; alone look at, 5 whether a call has the lane, 6 the lead of a caller in nanoseconds, which is how much sooner than the others
-; it is at work, and 7 of calls with this lead, how many more it was too short for than too long.
-%lane = type { i64, ptr, i64, i64, [12 x i64], i64, i64, i64, [13 x i64] }
+; The lane for brief calls (lane.ll). 0 its word: bits 0 to 23 parts that are taken, 24 to 47 those that are finished, 48 to 53 how
+; many parts there are beside the caller's, 63 whether it is open. In its line also 1 the job, 2 whether the caller sleeps until
+; all are finished. In a line that callers alone look at, 4 whether a call has the lane, 5 the lead of a caller in nanoseconds,
+; which is how much sooner than the others it is at work, and 6 of calls with this lead, how many more it was too short for than
+; too long.
+%lane = type { i64, ptr, i64, [13 x i64], i64, i64, i64, [13 x i64] }
 
 ; 0 mutex, 1 condition "there is work", 2 condition "a job is done", 3 list of jobs, 4 sleeping threads, 5 patience in pauses,
 ; 6 threads, 7 process, 8 processor of the latest caller; C's 9 sched_getcpu, 10 sched_getaffinity and 11 sched_setaffinity,
@@ -295,6 +295,15 @@ define internal i64 @now_ns(ptr %p) nounwind {
   ret i64 %ns
 }
 
+define internal i64 @awake_threads(ptr %p) alwaysinline nounwind {
+  %threads_at = getelementptr %pool, ptr %p, i64 0, i32 6
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %sleeping_at = getelementptr %pool, ptr %p, i64 0, i32 4
+  %sleeping = load atomic i64, ptr %sleeping_at monotonic, align 8
+  %awake = sub i64 %threads, %sleeping
+  ret i64 %awake
+}
+
 ; Whether the job is offered to the pool: 0 no, 1 to threads that are awake, 2 to all. Waking a thread takes longer than a
 ; brief call, but a thread that is awake and looks for work helps at once. So a brief call is offered where one is; and where
 ; many brief calls have followed closely upon each other, one of them wakes threads for those to come.
@@ -305,12 +314,9 @@ entry:
   %long = icmp ne i64 %wakes, 0
   br i1 %long, label %to_all, label %brief
 brief:
-  %threads_at = getelementptr %pool, ptr %p, i64 0, i32 6
-  %threads = load atomic i64, ptr %threads_at monotonic, align 8
-  %sleeping_at = getelementptr %pool, ptr %p, i64 0, i32 4
-  %sleeping = load atomic i64, ptr %sleeping_at monotonic, align 8
-  %awake = icmp slt i64 %sleeping, %threads
-  br i1 %awake, label %ours, label %nobody
+  %awake = call i64 @awake_threads(ptr %p)
+  %some = icmp sgt i64 %awake, 0
+  br i1 %some, label %ours, label %nobody
 nobody:
   %now = call i64 @now_ns(ptr %p)
   %before_at = getelementptr %pool, ptr %p, i64 0, i32 14

@@ -164,7 +164,8 @@ done:
   ptr,  ; 20 ranges of chunks, for fl_run alone
   i64,  ; 21 how many
   i64,  ; 22 whether sleeping threads are woken for it
-  i64   ; 23 about what one thread would need for it, in nanoseconds
+  i64,  ; 23 about what one thread would need for it, in nanoseconds
+  i64   ; 24 where the caller's own tiles end, in the lane alone
 }
 
 ; Tiles %from up to %to; neighbours in a row are computed together.
