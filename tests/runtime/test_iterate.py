@@ -472,8 +472,11 @@ def normalising() -> Loop:
         ((3, 600), (600,), False),
         ((3, 600), (3, 600), False),
         ((600, 3), (), True),
+        ((9, 512), (9, 1), True),
+        ((9, 256), (9, 1), True),
+        ((9, 255), (9, 1), False),
         ((100, 30), (100, 1), False),
-        ((511,), (), False),
+        ((255,), (), False),
     ],
 )
 def test_rows_long_enough_are_run_by_a_body_that_knows_what_stands_still(
@@ -487,6 +490,19 @@ def test_rows_long_enough_are_run_by_a_body_that_knows_what_stands_still(
     prepared = iterate.prepare(loop, operands, [result])
     assert prepared is not None
     assert (prepared.loop is not loop) == knows
+
+
+@pytest.mark.parametrize(("length", "is_one_row"), [(512, True), (511, False), (256, False)])
+def test_rows_that_no_body_gains_by_are_run_several_at_once_up_to_a_length(length: int, is_one_row: bool) -> None:
+    x, s = numbers((40, length)), numbers((40, 1), 1)
+    a, b = (Expr(input_node(name, F32)) for name in "xs")
+    loop = elementwise_loop(Graph([a.node, b.node], [("out", (a * b).node)]))
+    (result,) = iterate.run(loop, [x, s], [None])
+    assert same_bits(result, x * s)
+    prepared = iterate.prepare(loop, [x, s], [result])
+    assert prepared is not None
+    assert prepared.plan.nest.inner == length
+    assert bool(prepared.plan.still) == is_one_row
 
 
 def test_loops_of_as_many_kinds_of_still_operands_as_there_are_stay_few() -> None:

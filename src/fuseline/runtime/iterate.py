@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
 from fuseline.runtime import host, nest, recycle
 from fuseline.runtime.arrays import data_address
-from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, LEAST_STILL_RUN, OPERANDS, Job, JobPlan, dispatch, plan_of
+from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, LEAST_RUN, OPERANDS, Job, JobPlan, dispatch, plan_of
 from fuseline.runtime.loop import APART, ASKS, STREAMING, Loop
 from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
 
@@ -91,16 +91,16 @@ def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] |
 
 def has_body_for(loop: Loop, shape: nest.Shape, inputs: Sequence[Array]) -> bool:
     """Whether `run` over inputs that repeat along the last axis is likely to take a body that knows of them."""
-    if not shape or shape[-1] < LEAST_STILL_RUN:
+    if not shape or shape[-1] < LEAST_RUN:
         return False
     still = tuple([i for i, a in enumerate(inputs) if not a.ndim or a.shape[-1] == 1])
     return loop.for_call(still, is_large=False) is not loop
 
 
 def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    plan = plan_of(loop, shape, inputs, outputs)
     operands = [*inputs, *outputs]
     is_large = _is_large(operands)
+    plan = plan_of(loop, shape, inputs, outputs, is_large=is_large)
     loop = loop.for_call(plan.still, is_large)
     loop.body()
     in_place = any(is_same_memory(o, a) for o in outputs for a in inputs)
@@ -126,7 +126,7 @@ def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, p
     if not outputs[0].size:
         return lambda: None
     operands = [*inputs, *outputs]
-    plan = plan_of(loop, outputs[0].shape, inputs, outputs)
+    plan = plan_of(loop, outputs[0].shape, inputs, outputs, is_large=past_caches)
     loop = loop.for_call(plan.still, past_caches)
     starts = [data_address(a) + offset for a, offset in zip(operands, plan.nest.offsets, strict=True)]
     addresses = (ctypes.c_int64 * len(starts))(*starts)
@@ -202,9 +202,9 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
     shape = results[0].shape
     if 0 in shape:
         return None
-    plan = plan_of(loop, shape, inputs, results)
     operands = [*inputs, *results]
     is_large = _is_large(operands)
+    plan = plan_of(loop, shape, inputs, results, is_large=is_large)
     loop = loop.for_call(plan.still, is_large)
     loop.body()  # what repeats the call compiles nothing
     return Prepared(

@@ -36,9 +36,9 @@ _DISPATCH_MS = 50
 _LEAST_DISPATCH_ITEMS, _MOST_DISPATCH_ITEMS = 1 << 20, 1 << 26
 """Python looks for signals between dispatches, so Ctrl-C waits for about as long as one thread needs for one."""
 _SEGMENT_MULTIPLE = 1 << 10
-_SHORT_ROW = LEAST_STILL_RUN = 512
-"""Elements of a row up to which rows are computed several at once, and from which on one is worth a body that computes
-before its loop what stands still in it."""
+LEAST_RUN, _LEAST_STILL_RUN = 512, 256
+"""Rows of fewer elements are computed several at once, of the second number where a body can compute before its loop
+what is dear and stands still in a row."""
 _MOST_OPERANDS_OF_ROWS = 24
 
 _JOB_FIELDS = 25
@@ -67,13 +67,22 @@ class JobPlan:
     reversed: bool
     still: Still
     """Inputs that are one element in each run of the body."""
+    still_in_rows: Still
+    """Where rows are computed several at once that need not be: inputs that are one element in each."""
 
 
-def plan_of(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> JobPlan:
-    """The plan of a call of ``loop``, for as many threads as it may use now."""
+def plan_of(
+    loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array], *, is_large: bool
+) -> JobPlan:
+    """The plan of a call of ``loop``, for as many threads as it may use now. It is large where its arrays do not fit
+    together into the caches."""
     operands = [*inputs, *outputs]
     shapes, strides = tuple([a.shape for a in operands]), tuple([a.strides for a in operands])
-    return _plan(shape, shapes, strides, len(inputs), threads.thread_count(), _pace(loop))
+    about = shape, shapes, strides, len(inputs), threads.thread_count(), _pace(loop)
+    plan = _plan(*about, LEAST_RUN)
+    if plan.still_in_rows and loop.for_call(plan.still_in_rows, is_large) is not loop.for_call((), is_large):
+        return _plan(*about, _LEAST_STILL_RUN)
+    return plan
 
 
 def _pace(loop: Loop) -> int:
@@ -92,6 +101,7 @@ def _plan(
     inputs: int,
     thread_limit: int,
     items_a_ms: int,
+    least_run: int,
 ) -> JobPlan:
     n = nest.plan(shape, shapes, strides, inputs)
     items = n.items
@@ -99,7 +109,7 @@ def _plan(
     share_items = max(_LEAST_SHARE_ITEMS, min(_MOST_SHARE_ITEMS, items_a_ms // _SHARES_A_MS))
     may_be_shared = items * _SHARED_CALLS_A_MS >= items_a_ms and items >= 2 * share_items
     thread_count = min(thread_limit, items // share_items) if may_be_shared else 1
-    row = n.inner if _has_short_rows(n, len(shapes)) else 0
+    row = n.inner if _has_short_rows(n, len(shapes), least_run) else 0
     outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
     outer_count, unit = math.prod(outer), max(row, 1)
     segment, grain = _division(
@@ -123,6 +133,7 @@ def _plan(
     job[_CHUNKS] = -(-tiles // grain)
     job[_WAKES] = items * _WAKING_CALLS_A_MS >= items_a_ms
     job[_WHOLE_NS] = max(items * 1_000_000 // items_a_ms, 1)
+    still = tuple(i for i in range(inputs) if not n.inner_strides[i]) if n.inner >= _LEAST_STILL_RUN else ()
     return JobPlan(
         nest=n,
         job=bytes(job),
@@ -133,13 +144,14 @@ def _plan(
         helpers=min(thread_count, job[_CHUNKS]) - 1,
         may_be_shared=may_be_shared,
         reversed=any(n.offsets),
-        still=() if row or length < LEAST_STILL_RUN else tuple(i for i in range(inputs) if not n.inner_strides[i]),
+        still=() if row else still,
+        still_in_rows=still if row else (),
     )
 
 
-def _has_short_rows(n: nest.Nest, operand_count: int) -> bool:
+def _has_short_rows(n: nest.Nest, operand_count: int, least_run: int) -> bool:
     """Whether native/rows.ll should run several rows at once: they are short and fit its packed blocks."""
-    return bool(n.outer_shape) and n.inner <= _SHORT_ROW and operand_count <= _MOST_OPERANDS_OF_ROWS
+    return bool(n.outer_shape) and n.inner < least_run and operand_count <= _MOST_OPERANDS_OF_ROWS
 
 
 def _division(
