@@ -1,5 +1,5 @@
-"""Measures what bodies gain by computing once what stands still in a run, and by doing without the divider, and prints a
-table: what decisions 0037 and 0039 rest on.
+"""Measures what bodies gain by computing once what stands still in a run, and by doing without the divider, and prints
+a table: what decisions 0037 and 0039 rest on.
 
     python benchmarks/still.py
     python benchmarks/still.py --programs z-score root --repetitions 15

@@ -75,6 +75,24 @@ class Pieces:
                    (low, high), self.degree, self.bits)  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Reciprocals:
+    """Floats c[k] near 1/(1 + k/last) for k from 0 to ``last``, of which -log(c[k]) is almost a float too.
+
+    log(1 + e) is log(1 + t) - log(c[k]) with t = c[k]*e - (1 - c[k]). For e within half a step of k/last both terms are
+    within a factor of two of each other, so that their difference is exact (Sterbenz 1974).
+    """
+
+    name: str
+    last: int
+    bits: int
+
+    def fits(self, k: int, c: Real) -> bool:
+        """Whether the difference is exact in cell ``k``."""
+        least, most = (c * (k + half) / self.last for half in (mp.mpf(-0.5), mp.mpf(0.5)))
+        return most / 2 <= 1 - c <= least * 2
+
+
 ERFC_CENTER = "3.8798828125"
 """Chosen among its neighbours because the function there, the constant coefficient, is almost a float64."""
 
@@ -166,6 +184,10 @@ def exponential_fits() -> list[Fit]:
             ("-0.0870", "0.0870"), 2, 24)
     )  # fmt: skip
     rows.append(
+        Fit("EXP_EIGHTH_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
+            ("-0.0434", "0.0434"), 3, 24)
+    )  # fmt: skip
+    rows.append(
         Fit("EXP_POWER_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
             ("-0.1650", "0.1650"), 3, 24)
     )  # fmt: skip
@@ -206,12 +228,14 @@ def logarithm_fits() -> list[Fit]:
         Fit("LOG_CUBIC_F32", "(log(1 + f) - f + f*f/2)/f**3", lambda f: (mp.log1p(f) - f + f * f / 2) / f**3,
             lambda f: f**3 / mp.log1p(f), "f**3/log(1 + f)", ("-0.2930", "0.4145"), 7, 24)
     )  # fmt: skip
+    rows.append(
+        Fit("LOG_NEAR_ONE_F32", "(log(1 + t) - t)/t**2", lambda t: (mp.log1p(t) - t) / t**2, lambda t: t**2, "t**2",
+            ("-0.0345", "0.0345"), 4, 24)
+    )  # fmt: skip
     rows.append(Fit("LOG_F64", "(2*atanh(s) - 2*s)/s**3 in z = s*s", series, lambda z: z, "z", (0, "0.02950"), 6, 53))
     rows.append(Fit("LOG1P_F32", "log1p(x)/x - 15/16 in u = x - 3/8", lambda u: mean_slope(u) - mp.mpf(15) / 16,
                     lambda u: 1 / mean_slope(u), "x/log1p(x)", ("-0.375", "0.625"), 10, 24,
                     singular_at_zero=False))  # fmt: skip
-    rows.append(Fit("LOG1P_WIDE", "log1p(x)/x", lambda x: mp.log1p(x) / x, lambda x: x / mp.log1p(x), "x/log1p(x)",
-                    (0, 1), 12, 53))  # fmt: skip
     rows.append(Fit("LOG_NEAR_F64", "(atanh(s)/s - 1 - s*s/3)/s**4 in z = s*s",
                     in_square(lambda s: (mp.atanh(s) / s - 1 - s * s / 3) / s**4), lambda z: z * z, "z*z",
                     (0, "0.01340"), 5, 53))  # fmt: skip
@@ -333,6 +357,7 @@ def piecewise_fits() -> list[Pieces]:
 
 
 PIECES = piecewise_fits()
+RECIPROCALS = [Reciprocals("FIFTEENTHS_F32", 15, 24)]
 FITS = [
     *exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *power_fits(), *error_function_fits(),
     *trigonometric_fits(),
@@ -377,5 +402,9 @@ CONSTANTS = [
     *(
         Constant(f"TWO_TO_{k}_QUARTERS_F32", f"2**({k}/4)", lambda k=k: mp.mpf(2) ** (mp.mpf(k) / 4), (20, 24))
         for k in range(1, 4)
+    ),
+    *(
+        Constant(f"TWO_TO_{k}_EIGHTHS_F32", f"2**({k}/8)", lambda k=k: mp.mpf(2) ** (mp.mpf(k) / 8), (24, 24))
+        for k in range(1, 8)
     ),
 ]

@@ -52,7 +52,28 @@ def shared_with_ordinary_work() -> Graph:
     return graph_of([x], [c + d + e, needed])
 
 
-@pytest.mark.parametrize("graph", [two_choices(), chained(), shared_with_ordinary_work()])
+def nested() -> Graph:
+    """Rarer work that only rare work needs, and beside it some whose condition the rare work knows."""
+    (x,) = operands(F64)
+    large, root = x > 4.0, call("sqrt", x)
+    rarer = root > 2.75
+    inner = marked(rarer, call("floor", root * 5.0) - 1.0, root * 2.0)
+    other = marked(rarer, root / 3.0, root)
+    return graph_of([x], [marked(large, inner - other, x + 1.0)])
+
+
+def nested_in_steps() -> Graph:
+    """A choice in rare work that another choice under its condition waits for, by way of what is not of that choice."""
+    (x,) = operands(F64)
+    root = call("sqrt", x)
+    rarer = root > 2.75
+    first = marked(rarer, root * 3.0, root)
+    between = first + 0.5
+    second = marked(rarer, between * root, root - 1.0)
+    return graph_of([x], [marked(x > 4.0, second - between, x + 1.0)])
+
+
+@pytest.mark.parametrize("graph", [two_choices(), chained(), shared_with_ordinary_work(), nested(), nested_in_steps()])
 @pytest.mark.parametrize("name", ["native", host.target_names()[0]])
 def test_marked_choices_give_the_same_bits_for_any_mixture_of_lanes(graph: Graph, name: str) -> None:
     from fuseline.codegen.llvm import target
@@ -70,6 +91,16 @@ def test_marked_choices_give_the_same_bits_for_any_mixture_of_lanes(graph: Graph
         found = iterate.run(loop, [array], [None] * len(graph.outputs))
         for value, result in zip(expected.values(), found, strict=True):
             assert same_bits(value, result), first_difference(value, result)
+
+
+def test_rarer_work_stands_behind_a_branch_of_its_own_inside() -> None:
+    (work,) = [i for i in schedule(nested()) if isinstance(i, RareWork)]
+    (inner,) = [i for i in work.instructions if isinstance(i, RareWork)]
+    assert len(inner.choices) == 2
+    assert "floor" in {n.op for n in inner.nodes()}
+    assert {n.op for n in work.instructions if not isinstance(n, RareWork)} >= {"sqrt", "gt"}
+    (flat,) = [i for i in schedule(nested_in_steps()) if isinstance(i, RareWork)]
+    assert not any(isinstance(i, RareWork) for i in flat.instructions)
 
 
 def test_choices_under_one_condition_share_one_branch() -> None:

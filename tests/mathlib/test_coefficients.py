@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath as mp
+import numpy as np
 import pytest
-from coefficient_specifications import CONSTANTS, FITS, PIECES, Pieces
-from generate_coefficients import DIGITS, constant_text, evaluate, fit, pieces_text
+from coefficient_specifications import CONSTANTS, FITS, PIECES, RECIPROCALS, Pieces, Reciprocals
+from generate_coefficients import DIGITS, constant_text, evaluate, fit, pieces_text, reciprocals_text
 
 from fuseline.mathlib import coefficients
 from fuseline.mathlib.inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
@@ -71,6 +74,21 @@ def test_the_distance_to_the_node_is_below_the_head_but_in_the_first_cell(spec: 
     assert nodes[0] == heads[0] == 0.0
     for node, head, upper_edge in zip(nodes[1:], heads[1:], spec.edges[2:], strict=True):
         assert (float(upper_edge) - node) * (1 + 1e-6) < head
+
+
+@pytest.mark.parametrize("spec", RECIPROCALS, ids=lambda s: s.name)
+def test_reciprocals_leave_exact_differences_and_have_logarithms_that_are_almost_floats(spec: Reciprocals) -> None:
+    mp.mp.dps = DIGITS
+    text = reciprocals_text(spec)
+    chosen = getattr(coefficients, f"{spec.name}_RECIPROCALS")
+    for k, (c, logarithm) in enumerate(zip(chosen, getattr(coefficients, f"{spec.name}_LOGARITHMS"), strict=True)):
+        assert c.hex() in text
+        assert logarithm.hex() in text
+        assert abs(logarithm + mp.log(c)) < mp.mpf(2) ** -36
+        for i in range(-16, 17):
+            e = float(np.float32((k + i / 32.0001) / spec.last))
+            difference = Fraction(float(np.float32(c * e))) - (1 - Fraction(c))
+            assert k == 0 or difference == Fraction(float(np.float32(difference)))
 
 
 @pytest.mark.parametrize("spec", CONSTANTS, ids=lambda s: s.name)

@@ -200,6 +200,48 @@ TWO_TO_3_QUARTERS_F32 = (
     _h("-0x1.9a94b20000000p-22"),
 )
 
+# TWO_TO_1_EIGHTHS_F32: 2**(1/8); parts of 24, 24 bits, remainder 2.53e-16
+TWO_TO_1_EIGHTHS_F32 = (
+    _h("0x1.172b840000000p+0"),
+    _h("-0x1.c157420000000p-27"),
+)
+
+# TWO_TO_2_EIGHTHS_F32: 2**(2/8); parts of 24, 24 bits, remainder 1.15e-15
+TWO_TO_2_EIGHTHS_F32 = (
+    _h("0x1.306fe00000000p+0"),
+    _h("0x1.4636e20000000p-25"),
+)
+
+# TWO_TO_3_EIGHTHS_F32: 2**(3/8); parts of 24, 24 bits, remainder 1.58e-15
+TWO_TO_3_EIGHTHS_F32 = (
+    _h("0x1.4bfdae0000000p+0"),
+    _h("-0x1.593abc0000000p-25"),
+)
+
+# TWO_TO_4_EIGHTHS_F32: 2**(4/8); parts of 24, 24 bits, remainder 7.63e-16
+TWO_TO_4_EIGHTHS_F32 = (
+    _h("0x1.6a09e60000000p+0"),
+    _h("0x1.9fcef40000000p-26"),
+)
+
+# TWO_TO_5_EIGHTHS_F32: 2**(5/8); parts of 24, 24 bits, remainder 1.43e-16
+TWO_TO_5_EIGHTHS_F32 = (
+    _h("0x1.8ace540000000p+0"),
+    _h("0x1.15506e0000000p-27"),
+)
+
+# TWO_TO_6_EIGHTHS_F32: 2**(6/8); parts of 24, 24 bits, remainder 5.84e-16
+TWO_TO_6_EIGHTHS_F32 = (
+    _h("0x1.ae89fa0000000p+0"),
+    _h("-0x1.a94b140000000p-26"),
+)
+
+# TWO_TO_7_EIGHTHS_F32: 2**(7/8); parts of 24, 24 bits, remainder 1.89e-16
+TWO_TO_7_EIGHTHS_F32 = (
+    _h("0x1.d5818e0000000p+0"),
+    _h("-0x1.822dbc0000000p-27"),
+)
+
 # EXP_F32: (exp(r) - 1 - r)/r**2
 # interval [-0.3475, 0.3475], degree 4, 24-bit coefficients, weight r**2/exp(r),
 # largest weighted error 3.209e-9 = 2**-28.215 at -0.3475
@@ -246,6 +288,16 @@ EXP_QUARTER_F32 = (
     _h("0x1.0000060000000p-1"),
     _h("0x1.5572100000000p-3"),
     _h("0x1.5529de0000000p-5"),
+)
+
+# EXP_EIGHTH_F32: (exp(r) - 1 - r)/r**2
+# interval [-0.0434, 0.0434], degree 3, 24-bit coefficients, weight r**2/exp(r),
+# largest weighted error 1.212e-12 = 2**-39.586 at 0.0332397
+EXP_EIGHTH_F32 = (
+    _h("0x1.0000000000000p-1"),
+    _h("0x1.5555580000000p-3"),
+    _h("0x1.555a440000000p-5"),
+    _h("0x1.10b0c20000000p-7"),
 )
 
 # EXP_POWER_F32: (exp(r) - 1 - r)/r**2
@@ -398,6 +450,17 @@ LOG_CUBIC_F32 = (
     _h("-0x1.38b4980000000p-4"),
 )
 
+# LOG_NEAR_ONE_F32: (log(1 + t) - t)/t**2
+# interval [-0.0345, 0.0345], degree 4, 24-bit coefficients, weight t**2,
+# largest weighted error 2.448e-13 = 2**-41.894 at -0.018726
+LOG_NEAR_ONE_F32 = (
+    _h("-0x1.0000000000000p-1"),
+    _h("0x1.55554e0000000p-2"),
+    _h("-0x1.fffff00000000p-3"),
+    _h("0x1.9a20da0000000p-3"),
+    _h("-0x1.55d7380000000p-3"),
+)
+
 # LOG_F64: (2*atanh(s) - 2*s)/s**3 in z = s*s
 # interval [0.0, 0.0295], degree 6, 53-bit coefficients, weight z,
 # largest weighted error 2.534e-18 = 2**-58.453 at 0.0295
@@ -426,25 +489,6 @@ LOG1P_F32 = (
     _h("0x1.27a4c40000000p-7"),
     _h("-0x1.7cc4920000000p-8"),
     _h("0x1.1060c60000000p-9"),
-)
-
-# LOG1P_WIDE: log1p(x)/x
-# interval [0.0, 1.0], degree 12, 53-bit coefficients, weight x/log1p(x),
-# largest weighted error 1.898e-11 = 2**-35.616 at 0.673018
-LOG1P_WIDE = (
-    _h("0x1.ffffffffd62a8p-1"),
-    _h("-0x1.ffffff8f55534p-2"),
-    _h("0x1.55553be020b08p-2"),
-    _h("-0x1.fffb700eb0cbfp-3"),
-    _h("0x1.99629f72760ffp-3"),
-    _h("-0x1.53c5218152e3fp-3"),
-    _h("0x1.1d1c0cdcc3310p-3"),
-    _h("-0x1.ceba6892e8bdcp-4"),
-    _h("0x1.521fe91307552p-4"),
-    _h("-0x1.95d2aef6ec1ffp-5"),
-    _h("0x1.66f75d268fa3ap-6"),
-    _h("-0x1.93e130ba48022p-8"),
-    _h("0x1.aa35bd893b2e8p-11"),
 )
 
 # LOG_NEAR_F64: (atanh(s)/s - 1 - s*s/3)/s**4 in z = s*s
@@ -1234,4 +1278,42 @@ GELU_F32_TERMS = (
         _h("-0x1.01bbd40000000p-29"),
         _h("-0x1.fc69400000000p-35"),
     ),
+)
+
+# FIFTEENTHS_F32: floats c near 1/(1 + k/15), and -log(c), rounded by at most 7.84e-12
+FIFTEENTHS_F32_RECIPROCALS = (
+    _h("0x1.0000000000000p+0"),
+    _h("0x1.e0088e0000000p-1"),
+    _h("0x1.c3cdfa0000000p-1"),
+    _h("0x1.aaae7c0000000p-1"),
+    _h("0x1.9440d60000000p-1"),
+    _h("0x1.7ff7620000000p-1"),
+    _h("0x1.6db3ee0000000p-1"),
+    _h("0x1.5d0df80000000p-1"),
+    _h("0x1.4de8720000000p-1"),
+    _h("0x1.3ff3a00000000p-1"),
+    _h("0x1.3327f20000000p-1"),
+    _h("0x1.275bf20000000p-1"),
+    _h("0x1.1c80e20000000p-1"),
+    _h("0x1.1239b20000000p-1"),
+    _h("0x1.08deda0000000p-1"),
+    _h("0x1.00040c0000000p-1"),
+)
+FIFTEENTHS_F32_LOGARITHMS = (
+    _h("0x0.0p+0"),
+    _h("0x1.08108c0000000p-4"),
+    _h("0x1.00273e0000000p-3"),
+    _h("0x1.7552ae0000000p-3"),
+    _h("0x1.e3e85e0000000p-3"),
+    _h("0x1.26ad1c0000000p-2"),
+    _h("0x1.5894600000000p-2"),
+    _h("0x1.884a6a0000000p-2"),
+    _h("0x1.b5b7da0000000p-2"),
+    _h("0x1.e1703c0000000p-2"),
+    _h("0x1.059db20000000p-1"),
+    _h("0x1.19aaf80000000p-1"),
+    _h("0x1.2cd7300000000p-1"),
+    _h("0x1.3fadfe0000000p-1"),
+    _h("0x1.5173660000000p-1"),
+    _h("0x1.62dc180000000p-1"),
 )

@@ -6,6 +6,7 @@ x = n*log(2) + r with |r| at most half of log(2); exp(r) = 1 + t, and t stays ap
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -106,12 +107,25 @@ def exp_single(x: Expr, rest: Expr | None = None, unit: float = SINGLE_UNIT) -> 
 
 def fourth_root_power(bits: Expr, unit: float, logarithm_unit: float = 1.0) -> tuple[Expr, Expr]:
     """2**(n/4)/unit in 20 bits, and the logarithm of what it lacks in the unit given; ``bits`` end in n's bits."""
-    parts = [(1.0, 0.0), *(SINGLE.table(f"TWO_TO_{k}_QUARTERS") for k in range(1, 4))]
-    # The table leaves out what the quarters in n's two lowest bits add to the fraction.
+    power, lacks = _root_power(bits, unit, [SINGLE.table(f"TWO_TO_{k}_QUARTERS") for k in range(1, 4)])
+    return power, pick(bits, [lack / logarithm_unit for lack in lacks])
+
+
+def eighth_root_power(bits: Expr, unit: float) -> tuple[Expr, Expr]:
+    """2**(n/8)/unit in 24 bits, and the logarithm of what it lacks; ``bits`` end in n's bits."""
+    power, lacks = _root_power(bits, unit, [SINGLE.table(f"TWO_TO_{k}_EIGHTHS") for k in range(1, 8)])
+    return power, pick(bits, lacks)
+
+
+def _root_power(bits: Expr, unit: float, fractions: Sequence[tuple[float, ...]]) -> tuple[Expr, list[float]]:
+    """2**(n/count)/unit, and the logarithms of what these lack; ``fractions`` are 2**(k/count) for 0 < k < count."""
+    parts = [(1.0, 0.0), *fractions]
+    shift = SINGLE.fraction_bits - (len(parts).bit_length() - 1)
+    # The table leaves out what n's lowest bits, which count fractions, add to the significand.
     whole = np.array([high / unit for high, _ in parts], np.float32).view(np.int32)
-    table = (whole - (np.arange(4, dtype=np.int32) << 21)).view(np.float32)
-    power = (pick(bits, table.tolist()).bitcast(I32) + (bits << 21)).bitcast(F32)
-    return power, pick(bits, [low / high / logarithm_unit for high, low in parts])
+    table = (whole - (np.arange(len(parts), dtype=np.int32) << shift)).view(np.float32)
+    power = (pick(bits, table.tolist()).bitcast(I32) + (bits << shift)).bitcast(F32)
+    return power, [low / high for high, low in parts]
 
 
 def exp_wide(x: Expr) -> Expr:

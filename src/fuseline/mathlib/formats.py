@@ -25,9 +25,9 @@ class Format:
     fraction_bits: int
     bias: int
 
-    def table(self, name: str) -> tuple[float, ...]:
-        """The generated polynomial or split constant called ``name`` for this format."""
-        values: tuple[float, ...] = getattr(coefficients, f"{name}_{self.suffix}")
+    def table(self, name: str, part: str = "") -> tuple[float, ...]:
+        """The generated polynomial or split constant called ``name`` for this format, or a ``part`` of a table."""
+        values: tuple[float, ...] = getattr(coefficients, f"{name}_{self.suffix}{part and '_' + part}")
         return values
 
     @property

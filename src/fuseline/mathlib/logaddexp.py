@@ -1,7 +1,8 @@
 """logaddexp, log(exp(a) + exp(b)), accurate also where the sum of the exponentials is close to 1; and softplus's log1p.
 
-There the larger operand and log1p of the exponential of their distance cancel. In float64 the latter has some eight
-bits more than a float64; where more than six cancel, which is rare, both exponentials are computed to 100 bits.
+There the larger operand and log1p of the exponential of their distance cancel. The latter is computed to some ten bits
+more than the format has; where more than that cancel, which is rare, float32 goes on in float64, and float64 with both
+exponentials to 100 bits.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fuseline.ir.build import Expr, fma, where
-from fuseline.ir.dtype import F32, F64
-from fuseline.mathlib.exponential import LOG2_E, exp_wide
+from fuseline.ir.dtype import F32, F64, I32
+from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, eighth_root_power
 from fuseline.mathlib.formats import (
     DOUBLE,
+    SINGLE,
     at_least,
+    at_most,
     fast_two_sum,
     polynomial,
     power_of_two,
@@ -24,24 +27,21 @@ from fuseline.mathlib.formats import (
     two_sum,
     where_rarely,
 )
-from fuseline.mathlib.logarithm import add_log1p_wide, log1p_finite
+from fuseline.mathlib.logarithm import log1p_finite
+from fuseline.mathlib.pieces import pick
 
 Pair = tuple[Expr, Expr]
 _LIFT = 256
 
 
 def logaddexp(a: Expr, b: Expr) -> Expr:
-    """The larger operand plus log1p of the exponential of minus their distance; in float64."""
+    """The larger operand plus log1p of the exponential of minus their distance."""
     swap = a < b
-    larger, smaller = where(swap, b, a), where(swap, a, b)
-    high, low = larger.cast(F64), smaller.cast(F64)
-    distance = low - high
+    high, low = where(swap, b, a), where(swap, a, b)
     if a.dtype is F32:
-        # Equal operands may be infinite; their distance is 0 all the same.
-        distance = where(high == low, 0.0, distance)
-        value = add_log1p_wide(high, exp_wide(at_least(distance, -110.0))).cast(F32)
-        cancels = abs(value) * 2.0**8 < abs(larger)  # what is left has too few bits
-        return where_rarely(cancels, _near_zero(high, low).cast(F32), value)
+        value, cancels = _logaddexp_single(high, low)
+        return where_rarely(cancels, _little_left(high.cast(F64), low.cast(F64)).cast(F32), value)
+    distance = low - high
     rest = where(distance > -750.0, (low - distance) - high, 0.0)
     term = _log1p_of_exp_long(at_least(distance, -750.0), rest)
     value = term.plus(high)
@@ -146,6 +146,61 @@ def _log1p(e: Expr, e_rest: Expr, long_cube: bool) -> Logarithm:
     else:
         rest = fma(cube, polynomial(z, [third, *f.table("LOG_NEAR")]), correction + rest)
     return Logarithm(where(upper, e.like(high), 0.0), quotient, rest)
+
+
+# ── float32 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_LEAST_LEFT = 2.0**-9
+"""Results below it that are also less than a quarter of the logarithm they are a sum with may be off by an ulp."""
+_LOWEST, _TINY = -60.0, 2.0**-54
+"""The exponential of less is nothing beside a number that is not tiny. Nothing here is subnormal with it, which would
+take some processors a hundred cycles."""
+
+
+def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
+    """The sum in float32, and whether it is tiny or too much has cancelled; infinities are as they should be.
+
+    exp(d) comes in two parts of some 36 bits together, and so does its log1p: one of sixteen cells has a float c for
+    which t = c*exp(d) - (1 - c) is exact, and log1p(exp(d)) is log1p(t) plus -log(c), which is almost a float.
+    """
+    distance = low - high
+    distance_rest = where(distance > _LOWEST, -high - (distance - low), 0.0)
+    # Equal operands may be infinite; their distance is 0 all the same.
+    d = where(high == low, 0.0, at_least(distance, _LOWEST))
+    n, bits = round_to_integer(d, 8.0 * LOG2_E, SINGLE)
+    power, lack = eighth_root_power(bits, SINGLE_UNIT)
+    ln2_high, ln2_low = SINGLE.table("LN2")
+    r_high, r_low = fma(n, -0.125 * ln2_high, d), fma(n, -0.125 * ln2_low, lack) + distance_rest
+    r, r_rest = fast_two_sum(r_high, r_low)
+    slope_rest = fma(r * r, polynomial(r, SINGLE.table("EXP_EIGHTH")), r_rest)
+    e = fma(power, r, power)
+    e_rest = fma(power, slope_rest, fma(power, r, power - e))
+
+    reciprocals = SINGLE.table("FIFTEENTHS", "RECIPROCALS")
+    cell = fma(e, (len(reciprocals) - 1) * SINGLE_UNIT, 1.5 * 2.0**SINGLE.fraction_bits).bitcast(I32)
+    c = pick(cell, [v * SINGLE_UNIT for v in reciprocals])
+    product = e * c
+    t = product + pick(cell, [v - 1.0 for v in reciprocals])
+    t_rest = fma(e_rest, c, fma(e, c, -product))
+    s = t + t_rest
+    term, term_rest = fast_two_sum(pick(cell, SINGLE.table("FIFTEENTHS", "LOGARITHMS")), t)
+    term_rest = term_rest + fma(s * polynomial(s, SINGLE.table("LOG_NEAR_ONE")), s, t_rest)
+
+    total, rest = two_sum(high, term)
+    rest = rest + term_rest
+    value = where(rest == rest, total + rest, total)
+    return value, abs(value) < at_least(at_most(term * 0.25, _LEAST_LEFT), _TINY)
+
+
+_MOST_CANCELLED_OF_DOUBLE = 2.0**27
+
+
+def _little_left(high: Expr, low: Expr) -> Expr:
+    """The same of float32 operands in float64, for results that are tiny or of which ten bits or more have cancelled."""
+    term = log1p_of_exp(at_least(low - high, -750.0))
+    value = term.plus(high)
+    cancels = abs(value) * _MOST_CANCELLED_OF_DOUBLE < term.leading()
+    return where_rarely(cancels, _near_zero(high, low), value)
 
 
 # ── near zero ────────────────────────────────────────────────────────────────────────────────────────────────────────

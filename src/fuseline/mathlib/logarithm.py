@@ -15,7 +15,6 @@ from fuseline.ir.dtype import F32
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
-    WIDE,
     Format,
     fast_two_sum,
     format_of,
@@ -163,11 +162,6 @@ def log_of_parts_single(x: Expr, rest: Expr, doublings: int = 0) -> Expr:
     # The quadratic term is the largest of the tail: it is not rounded on its own.
     tail = fma(r * -0.5, r, fma(square * r, polynomial(r, f.table("LOG_CUBIC")), rest))
     return fma(k, high * unit, r + tail)
-
-
-def add_log1p_wide(a: Expr, x: Expr) -> Expr:
-    """a + log(1 + x) in float64 to float32 accuracy for 0 <= x <= 1, by a polynomial: no division."""
-    return fma(x, polynomial(x, WIDE.table("LOG1P"), cuts=2), a)
 
 
 def integer_to_float(k: Expr, f: Format) -> Expr:

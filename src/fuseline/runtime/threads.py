@@ -1,9 +1,9 @@
 """The pool that large calls are shared out over: how many threads, and native workers that wait for jobs.
 
 The calling thread always works itself and a job is complete when the caller returns, so a pool with no free thread only
-means less help. There is no queue in front of a call and no lock for small calls to take; the pool's mutex is held for a few
-instructions around each large call. Brief calls take it where they wake threads for a series of calls or go to sleep
-themselves. A forked child starts its own workers when it first needs them.
+means less help. There is no queue in front of a call and no lock for small calls to take; the pool's mutex is held for
+a few instructions around each large call. Brief calls take it where they wake threads for a series of calls or go to
+sleep themselves. A forked child starts its own workers when it first needs them.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 
 A `where` with the attribute `rare` promises that its first choice is seldom taken, as the reduction of huge arguments
 of a sine. What only that choice needs is gathered, to be computed behind a branch; marked choices under one condition
-share one. The mark changes no bits, so other back ends ignore it.
+share one, and a branch may lie in another. The mark changes no bits, so other back ends ignore it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fuseline.ir.graph import Graph
@@ -16,24 +17,63 @@ from fuseline.ir.node import Node
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RareWork:
-    """Marked ``choices`` under one condition, and the instructions that nothing but their rare operands reads."""
+    """Marked ``choices`` under one condition, and the ``instructions`` that nothing but their rare operands reads,
+    rare work among them."""
 
     choices: tuple[Node, ...]
-    instructions: tuple[Node, ...]
+    instructions: tuple[Node | RareWork, ...]
+
+    def nodes(self) -> Iterator[Node]:
+        """All of it."""
+        for item in self.instructions:
+            yield from _nodes_of(item)
+        yield from self.choices
 
 
 def schedule(graph: Graph) -> list[Node | RareWork]:
     """The instructions, operands first, with marked choices gathered where that leaves an order."""
+    alone: dict[Node, Node | RareWork] = {node: node for node in graph.nodes}
+    unit = dict(alone)
+    for work in _gathered(graph):
+        unit.update(dict.fromkeys(work.nodes(), work))
+    return _order(graph, unit) or _order(graph, alone) or []
+
+
+def _gathered(graph: Graph) -> list[RareWork]:
+    """The rare work of ``graph`` that lies in no other."""
     marked: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         if node.op == "where" and node.attr("rare", False):
             marked.setdefault(node.args[0], []).append(node)
-    alone: dict[Node, Node | RareWork] = {node: node for node in graph.nodes}
-    unit = dict(alone)
-    for choices in marked.values():
-        work = RareWork(tuple(choices), _exclusive(graph, choices))
-        unit.update(dict.fromkeys((*work.choices, *work.instructions), work))
-    return _order(graph, unit) or _order(graph, alone) or []
+    works = [RareWork(tuple(choices), _exclusive(graph, choices)) for choices in marked.values()]
+    works.sort(key=lambda work: len(work.instructions))
+    outermost: list[RareWork] = []
+    while works:
+        inner = works.pop(0)
+        for i, outer in enumerate(works):
+            if set(inner.choices) <= set(outer.instructions):
+                works[i] = RareWork(outer.choices, _with_branch(outer.instructions, inner))
+                break
+        else:
+            outermost.append(inner)
+    return outermost
+
+
+def _with_branch(instructions: tuple[Node | RareWork, ...], inner: RareWork) -> tuple[Node | RareWork, ...]:
+    """``instructions`` with ``inner`` where its last choice stood; as they are, where one before reads a choice."""
+    members, last = set(inner.nodes()), max(map(instructions.index, inner.choices))
+    before = [item for item in instructions[:last] if item not in members]
+    read = {a for item in before for node in _nodes_of(item) for a in node.args}
+    if not read.isdisjoint(inner.choices):
+        return instructions
+    return (*before, inner, *instructions[last + 1 :])
+
+
+def _nodes_of(item: Node | RareWork) -> Iterator[Node]:
+    if isinstance(item, RareWork):
+        yield from item.nodes()
+    else:
+        yield item
 
 
 def _exclusive(graph: Graph, choices: list[Node]) -> tuple[Node, ...]:
@@ -87,8 +127,7 @@ def _needed(
     item: Node | RareWork, unit: dict[Node, Node | RareWork], registers: dict[Node, int]
 ) -> list[Node | RareWork]:
     """The units of the operands, the most demanding one last, which is where the stack takes it first."""
-    members = (*item.instructions, *item.choices) if isinstance(item, RareWork) else (item,)
-    operands = dict.fromkeys(a for m in members for a in reversed(m.args) if a in unit)
+    operands = dict.fromkeys(a for m in _nodes_of(item) for a in reversed(m.args) if a in unit)
     needed = dict.fromkeys(unit[a] for a in sorted(operands, key=registers.__getitem__))
     needed.pop(item, None)
     return list(needed)

@@ -15,8 +15,11 @@ def write(w: Writer, work: RareWork) -> None:
     before, label = w.block, w.new_name()
     w.lines += [f"  br i1 {taken}, label %rare{label}, label %join{label}, !prof !1", f"rare{label}:"]
     w.block = f"rare{label}"
-    for node in work.instructions:
-        w.values[node] = instructions.write(w, node)
+    for item in work.instructions:
+        if isinstance(item, RareWork):
+            write(w, item)
+        else:
+            w.values[item] = instructions.write(w, item)
     chosen = [instructions.write(w, c) for c in work.choices]
     w.lines += [f"  br label %join{label}", f"join{label}:"]
     for choice, rare, usual in zip(work.choices, chosen, common, strict=True):

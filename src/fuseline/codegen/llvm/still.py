@@ -65,7 +65,7 @@ def before_loop(order: Sequence[Node | RareWork], inputs: Iterable[Node]) -> set
     known = set(inputs)
     found: set[int] = set()
     for position, item in enumerate(order):
-        members = (*item.instructions, *item.choices) if isinstance(item, RareWork) else (item,)
+        members = tuple(item.nodes()) if isinstance(item, RareWork) else (item,)
         operands = {a for n in members for a in n.args if a.op != "const"}.difference(members)
         if operands <= known:
             known.update(members)
