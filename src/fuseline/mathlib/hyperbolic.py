@@ -19,6 +19,7 @@ from fuseline.mathlib.formats import (
     halved_reciprocal,
     polynomial,
     power_of_two,
+    rough_reciprocal,
     round_to_integer,
     two_product,
     two_sum,
@@ -128,7 +129,9 @@ def asinh(x: Expr) -> Expr:
     square, square_rest = two_product(y, y)
     inside, inside_rest = two_sum(square, y.like(1.0))
     root = call("sqrt", inside)
-    root_rest = (fma(-root, root, inside) + (inside_rest + square_rest)) / (root + root)
+    # Beside a small argument the rest is large, though not beside the root.
+    inverse = rough_reciprocal(root + root, steps=3)
+    root_rest = (fma(-root, root, inside) + (inside_rest + square_rest)) * inverse
     above, above_rest = fast_two_sum(root, y.like(-1.0))
     argument, rest = two_sum(y, above)
     argument, rest = fast_two_sum(argument, rest + (above_rest + root_rest))
@@ -153,9 +156,8 @@ def acosh(x: Expr) -> Expr:
     inside, inside_rest = two_sum(t + t, square)
     root = call("sqrt", inside)
     error = fma(-root, root, inside) + (inside_rest + square_rest)
-    root_rest = error / where(root == 0.0, 1.0, root + root)
     argument, rest = two_sum(root, t)
-    value = _log1p_or_log_of_double(large, x, argument, rest + root_rest)
+    value = _log1p_or_log_of_double(large, x, argument, fma(error, rough_reciprocal(root + root), rest))
     return where(x < math.inf, where(x < 1.0, math.nan, value), x)
 
 
@@ -168,7 +170,7 @@ def atanh(x: Expr) -> Expr:
     bottom, bottom_rest = fast_two_sum(y.like(1.0), -y)
     quotient = (y + y) / bottom
     error = fma(-quotient, bottom_rest, fma(-quotient, bottom, y + y))
-    value = 0.5 * log1p_finite(quotient, DOUBLE, error / bottom)
+    value = 0.5 * log1p_finite(quotient, DOUBLE, error * rough_reciprocal(bottom))
     value = where(a < 2.0**-28, a, value)
     value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
     return call("with_sign", value, x)

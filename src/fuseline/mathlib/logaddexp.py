@@ -47,11 +47,11 @@ def logaddexp(a: Expr, b: Expr) -> Expr:
     value = term.plus(high)
     # Infinite operands make a NaN too.
     value = where_rarely(~(value == value), where((abs(high) == math.inf) & (low == low), high, value), value)
-    cancels = abs(value) * _MOST_CANCELLED < term.leading()
+    cancels = abs(value) * _MOST_CANCELLED_DOUBLE < term.leading()
     return where_rarely(cancels, _near_zero(high, low), value)
 
 
-_MOST_CANCELLED = 96.0
+_MOST_CANCELLED_DOUBLE = 96.0
 """A result this many times smaller than the logarithm may be off by more than an ulp: their errors are about equal."""
 _UNIT = 2.0**-63
 """A unit in which half of exp(d) is a normal number for d >= -750."""
@@ -192,14 +192,15 @@ def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
     return value, abs(value) < at_least(at_most(term * 0.25, _LEAST_LEFT), _TINY)
 
 
-_MOST_CANCELLED_OF_DOUBLE = 2.0**27
+_MOST_CANCELLED_SINGLE = 2.0**21
+"""The operands' distance, up to 2**6 where this counts, is rounded to 53 bits: to 2**-48 of its exponential."""
 
 
 def _little_left(high: Expr, low: Expr) -> Expr:
-    """The same of float32 operands in float64, for results that are tiny or of which ten bits or more have cancelled."""
+    """The same of float32 operands in float64, for results that are tiny or of which ten bits have cancelled."""
     term = log1p_of_exp(at_least(low - high, -750.0))
     value = term.plus(high)
-    cancels = abs(value) * _MOST_CANCELLED_OF_DOUBLE < term.leading()
+    cancels = abs(value) * _MOST_CANCELLED_SINGLE < term.leading()
     return where_rarely(cancels, _near_zero(high, low), value)
 
 

@@ -21,6 +21,7 @@ from fuseline.mathlib.formats import (
     halved_reciprocal,
     is_within,
     polynomial,
+    rough_reciprocal,
     round_to_integer,
     two_product,
     where_rarely,
@@ -153,7 +154,7 @@ def _hypot_double(a: Expr, b: Expr) -> Expr:
     total, rest = fast_two_sum(p, q)
     root = call("sqrt", total)
     rest = fma(-root, root, total) + (rest + (p_rest + q_rest))
-    return (root + rest / where(root == 0.0, 1.0, root + root)) * back
+    return fma(rest, rough_reciprocal(root + root), root) * back
 
 
 def pow(x: Expr, y: Expr) -> Expr:

@@ -23,6 +23,7 @@ from fuseline.mathlib.formats import (
     is_within,
     polynomial,
     polynomial_with_last_steps,
+    rough_reciprocal,
     two_sum,
     where_rarely,
     with_sign_of,
@@ -155,8 +156,7 @@ def _asin_of_half(a: Expr, large: Expr, f: Format) -> tuple[Expr, Expr]:
         # What the root was rounded by, over twice the root; the reciprocal is a subtraction of bits, near enough.
         inverse = (_HALVED_RECIPROCAL - root.bitcast(f.integer_type)).bitcast(f.float_type)
         return t, fma(where(large, fma(-root, root, z), 0.0), inverse, series)
-    correction = where(large, fma(-root, root, z) / where(root == 0.0, 1.0, root + root), 0.0)
-    return t, series + correction
+    return t, fma(where(large, fma(-root, root, z), 0.0), rough_reciprocal(root + root), series)
 
 
 _HALVED_RECIPROCAL = 0x7E731200
@@ -251,7 +251,7 @@ def _arctangent(a: Expr, b: Expr, f: Format) -> tuple[Expr, Expr]:
     if f is WIDE:
         return base, t + series
     lost = where(~steep & middle, fma(-t, total_rest, difference_rest), 0.0)
-    error = where(bottom < math.inf, (fma(-t, bottom, top) + lost) / bottom, 0.0)
+    error = where(bottom < 2.0**1000, (fma(-t, bottom, top) + lost) * rough_reciprocal(bottom), 0.0)
     base_low = where(steep, low, where(middle, 0.5 * low, t.like(0.0)))
     total, rest = fast_two_sum(base, t)
     return total, rest + (series + (base_low + error))
