@@ -184,8 +184,8 @@ def exponential_fits() -> list[Fit]:
             ("-0.0870", "0.0870"), 2, 24)
     )  # fmt: skip
     rows.append(
-        Fit("EXP_EIGHTH_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
-            ("-0.0434", "0.0434"), 3, 24)
+        Fit("EXP_SIXTEENTH_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
+            ("-0.0217", "0.0217"), 2, 24)
     )  # fmt: skip
     rows.append(
         Fit("EXP_POWER_F32", "(exp(r) - 1 - r)/r**2", tail, lambda r: r**2 / mp.exp(r), "r**2/exp(r)",
@@ -229,8 +229,8 @@ def logarithm_fits() -> list[Fit]:
             lambda f: f**3 / mp.log1p(f), "f**3/log(1 + f)", ("-0.2930", "0.4145"), 7, 24)
     )  # fmt: skip
     rows.append(
-        Fit("LOG_NEAR_ONE_F32", "(log(1 + t) - t)/t**2", lambda t: (mp.log1p(t) - t) / t**2, lambda t: t**2, "t**2",
-            ("-0.0345", "0.0345"), 4, 24)
+        Fit("LOG_NEAR_ONE_F32", "(log(1 + t) - t + t*t/2)/t**3", lambda t: (mp.log1p(t) - t + t * t / 2) / t**3,
+            lambda t: t**3, "t**3", ("-0.0345", "0.0345"), 3, 24)
     )  # fmt: skip
     rows.append(Fit("LOG_F64", "(2*atanh(s) - 2*s)/s**3 in z = s*s", series, lambda z: z, "z", (0, "0.02950"), 6, 53))
     rows.append(Fit("LOG1P_F32", "log1p(x)/x - 15/16 in u = x - 3/8", lambda u: mean_slope(u) - mp.mpf(15) / 16,
@@ -404,7 +404,7 @@ CONSTANTS = [
         for k in range(1, 4)
     ),
     *(
-        Constant(f"TWO_TO_{k}_EIGHTHS_F32", f"2**({k}/8)", lambda k=k: mp.mpf(2) ** (mp.mpf(k) / 8), (24, 24))
-        for k in range(1, 8)
+        Constant(f"TWO_TO_{k}_SIXTEENTHS_F32", f"2**({k}/16)", lambda k=k: mp.mpf(2) ** (mp.mpf(k) / 16), (24, 24))
+        for k in range(1, 16)
     ),
 ]

@@ -112,8 +112,10 @@ def test_the_float64_reference_agrees_with_multiprecision(name: str) -> None:
     verdict = judge(name, answer, [inputs])
     assert verdict.samples == len(rounded) > 30
     assert verdict.largest_ulp <= 0.5 and verdict.correctly_rounded == 1.0 and verdict.special_failures == 0, verdict
-    point = next(p for p, y in rounded.items() if 1e-300 < abs(y) < 1e300)
-    rounded[point] = math.nextafter(rounded[point], 0.0)
+    below = {p: math.nextafter(y, 0.0) for p, y in rounded.items() if 1e-300 < abs(y) < 1e300}
+    # Below a power of two a neighbour may be half an ulp off but for less than a float can say.
+    point = next(p for p, y in below.items() if error_in_ulps(name, p, y, np.dtype(np.float64)) > 0.5)
+    rounded[point] = below[point]
     verdict = judge(name, answer, [inputs])
     assert verdict.where == point
     assert verdict.largest_ulp == error_in_ulps(name, point, rounded[point], np.dtype(np.float64))
@@ -130,6 +132,7 @@ def test_tables_that_are_off_stop_the_judge(monkeypatch: pytest.MonkeyPatch) -> 
         judge("exp", np.exp, [(np.linspace(0.1, 3, 1 << 16),)])
 
 
+@needs_a_compiler
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_the_compiled_logaddexp_holds_where_everything_cancels(kind: Any) -> None:
     operands = hard_cases("logaddexp", kind, np.random.default_rng(5), 400)

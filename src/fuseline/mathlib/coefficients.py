@@ -200,46 +200,94 @@ TWO_TO_3_QUARTERS_F32 = (
     _h("-0x1.9a94b20000000p-22"),
 )
 
-# TWO_TO_1_EIGHTHS_F32: 2**(1/8); parts of 24, 24 bits, remainder 2.53e-16
-TWO_TO_1_EIGHTHS_F32 = (
+# TWO_TO_1_SIXTEENTHS_F32: 2**(1/16); parts of 24, 24 bits, remainder 1.37e-16
+TWO_TO_1_SIXTEENTHS_F32 = (
+    _h("0x1.0b55860000000p+0"),
+    _h("0x1.9f31220000000p-25"),
+)
+
+# TWO_TO_2_SIXTEENTHS_F32: 2**(2/16); parts of 24, 24 bits, remainder 2.53e-16
+TWO_TO_2_SIXTEENTHS_F32 = (
     _h("0x1.172b840000000p+0"),
     _h("-0x1.c157420000000p-27"),
 )
 
-# TWO_TO_2_EIGHTHS_F32: 2**(2/8); parts of 24, 24 bits, remainder 1.15e-15
-TWO_TO_2_EIGHTHS_F32 = (
+# TWO_TO_3_SIXTEENTHS_F32: 2**(3/16); parts of 24, 24 bits, remainder 1.69e-15
+TWO_TO_3_SIXTEENTHS_F32 = (
+    _h("0x1.2387a60000000p+0"),
+    _h("0x1.ceac480000000p-25"),
+)
+
+# TWO_TO_4_SIXTEENTHS_F32: 2**(4/16); parts of 24, 24 bits, remainder 1.15e-15
+TWO_TO_4_SIXTEENTHS_F32 = (
     _h("0x1.306fe00000000p+0"),
     _h("0x1.4636e20000000p-25"),
 )
 
-# TWO_TO_3_EIGHTHS_F32: 2**(3/8); parts of 24, 24 bits, remainder 1.58e-15
-TWO_TO_3_EIGHTHS_F32 = (
+# TWO_TO_5_SIXTEENTHS_F32: 2**(5/16); parts of 24, 24 bits, remainder 4.91e-16
+TWO_TO_5_SIXTEENTHS_F32 = (
+    _h("0x1.3dea640000000p+0"),
+    _h("0x1.8246840000000p-25"),
+)
+
+# TWO_TO_6_SIXTEENTHS_F32: 2**(6/16); parts of 24, 24 bits, remainder 1.58e-15
+TWO_TO_6_SIXTEENTHS_F32 = (
     _h("0x1.4bfdae0000000p+0"),
     _h("-0x1.593abc0000000p-25"),
 )
 
-# TWO_TO_4_EIGHTHS_F32: 2**(4/8); parts of 24, 24 bits, remainder 7.63e-16
-TWO_TO_4_EIGHTHS_F32 = (
+# TWO_TO_7_SIXTEENTHS_F32: 2**(7/16); parts of 24, 24 bits, remainder 2.99e-16
+TWO_TO_7_SIXTEENTHS_F32 = (
+    _h("0x1.5ab07e0000000p+0"),
+    _h("-0x1.5bd5ec0000000p-27"),
+)
+
+# TWO_TO_8_SIXTEENTHS_F32: 2**(8/16); parts of 24, 24 bits, remainder 7.63e-16
+TWO_TO_8_SIXTEENTHS_F32 = (
     _h("0x1.6a09e60000000p+0"),
     _h("0x1.9fcef40000000p-26"),
 )
 
-# TWO_TO_5_EIGHTHS_F32: 2**(5/8); parts of 24, 24 bits, remainder 1.43e-16
-TWO_TO_5_EIGHTHS_F32 = (
+# TWO_TO_9_SIXTEENTHS_F32: 2**(9/16); parts of 24, 24 bits, remainder 1.52e-15
+TWO_TO_9_SIXTEENTHS_F32 = (
+    _h("0x1.7a11480000000p+0"),
+    _h("-0x1.829fd00000000p-25"),
+)
+
+# TWO_TO_10_SIXTEENTHS_F32: 2**(10/16); parts of 24, 24 bits, remainder 1.43e-16
+TWO_TO_10_SIXTEENTHS_F32 = (
     _h("0x1.8ace540000000p+0"),
     _h("0x1.15506e0000000p-27"),
 )
 
-# TWO_TO_6_EIGHTHS_F32: 2**(6/8); parts of 24, 24 bits, remainder 5.84e-16
-TWO_TO_6_EIGHTHS_F32 = (
+# TWO_TO_11_SIXTEENTHS_F32: 2**(11/16); parts of 24, 24 bits, remainder 2.47e-17
+TWO_TO_11_SIXTEENTHS_F32 = (
+    _h("0x1.9c49180000000p+0"),
+    _h("0x1.51f8480000000p-27"),
+)
+
+# TWO_TO_12_SIXTEENTHS_F32: 2**(12/16); parts of 24, 24 bits, remainder 5.84e-16
+TWO_TO_12_SIXTEENTHS_F32 = (
     _h("0x1.ae89fa0000000p+0"),
     _h("-0x1.a94b140000000p-26"),
 )
 
-# TWO_TO_7_EIGHTHS_F32: 2**(7/8); parts of 24, 24 bits, remainder 1.89e-16
-TWO_TO_7_EIGHTHS_F32 = (
+# TWO_TO_13_SIXTEENTHS_F32: 2**(13/16); parts of 24, 24 bits, remainder 2.96e-17
+TWO_TO_13_SIXTEENTHS_F32 = (
+    _h("0x1.c199be0000000p+0"),
+    _h("-0x1.3d56b20000000p-27"),
+)
+
+# TWO_TO_14_SIXTEENTHS_F32: 2**(14/16); parts of 24, 24 bits, remainder 1.89e-16
+TWO_TO_14_SIXTEENTHS_F32 = (
     _h("0x1.d5818e0000000p+0"),
     _h("-0x1.822dbc0000000p-27"),
+)
+
+# TWO_TO_15_SIXTEENTHS_F32: 2**(15/16); parts of 24, 24 bits, remainder 3.38e-16
+TWO_TO_15_SIXTEENTHS_F32 = (
+    _h("0x1.ea4afa0000000p+0"),
+    _h("0x1.52486c0000000p-27"),
 )
 
 # EXP_F32: (exp(r) - 1 - r)/r**2
@@ -290,14 +338,13 @@ EXP_QUARTER_F32 = (
     _h("0x1.5529de0000000p-5"),
 )
 
-# EXP_EIGHTH_F32: (exp(r) - 1 - r)/r**2
-# interval [-0.0434, 0.0434], degree 3, 24-bit coefficients, weight r**2/exp(r),
-# largest weighted error 1.212e-12 = 2**-39.586 at 0.0332397
-EXP_EIGHTH_F32 = (
+# EXP_SIXTEENTH_F32: (exp(r) - 1 - r)/r**2
+# interval [-0.0217, 0.0217], degree 2, 24-bit coefficients, weight r**2/exp(r),
+# largest weighted error 5.389e-12 = 2**-37.433 at -0.0217
+EXP_SIXTEENTH_F32 = (
     _h("0x1.0000000000000p-1"),
-    _h("0x1.5555580000000p-3"),
-    _h("0x1.555a440000000p-5"),
-    _h("0x1.10b0c20000000p-7"),
+    _h("0x1.55571e0000000p-3"),
+    _h("0x1.5556280000000p-5"),
 )
 
 # EXP_POWER_F32: (exp(r) - 1 - r)/r**2
@@ -450,15 +497,14 @@ LOG_CUBIC_F32 = (
     _h("-0x1.38b4980000000p-4"),
 )
 
-# LOG_NEAR_ONE_F32: (log(1 + t) - t)/t**2
-# interval [-0.0345, 0.0345], degree 4, 24-bit coefficients, weight t**2,
-# largest weighted error 2.448e-13 = 2**-41.894 at -0.018726
+# LOG_NEAR_ONE_F32: (log(1 + t) - t + t*t/2)/t**3
+# interval [-0.0345, 0.0345], degree 3, 24-bit coefficients, weight t**3,
+# largest weighted error 2.4e-13 = 2**-41.922 at -0.0186293
 LOG_NEAR_ONE_F32 = (
-    _h("-0x1.0000000000000p-1"),
     _h("0x1.55554e0000000p-2"),
-    _h("-0x1.fffff00000000p-3"),
-    _h("0x1.9a20da0000000p-3"),
-    _h("-0x1.55d7380000000p-3"),
+    _h("-0x1.fffff80000000p-3"),
+    _h("0x1.9a20d00000000p-3"),
+    _h("-0x1.55ba700000000p-3"),
 )
 
 # LOG_F64: (2*atanh(s) - 2*s)/s**3 in z = s*s

@@ -111,9 +111,9 @@ def fourth_root_power(bits: Expr, unit: float, logarithm_unit: float = 1.0) -> t
     return power, pick(bits, [lack / logarithm_unit for lack in lacks])
 
 
-def eighth_root_power(bits: Expr, unit: float) -> tuple[Expr, Expr]:
-    """2**(n/8)/unit in 24 bits, and the logarithm of what it lacks; ``bits`` end in n's bits."""
-    power, lacks = _root_power(bits, unit, [SINGLE.table(f"TWO_TO_{k}_EIGHTHS") for k in range(1, 8)])
+def sixteenth_root_power(bits: Expr, unit: float) -> tuple[Expr, Expr]:
+    """2**(n/16)/unit in 24 bits, and the logarithm of what it lacks; ``bits`` end in n's bits."""
+    power, lacks = _root_power(bits, unit, [SINGLE.table(f"TWO_TO_{k}_SIXTEENTHS") for k in range(1, 16)])
     return power, pick(bits, lacks)
 
 

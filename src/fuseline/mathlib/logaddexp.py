@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from fuseline.ir.build import Expr, fma, where
 from fuseline.ir.dtype import F32, F64, I32
-from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, eighth_root_power
+from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, sixteenth_root_power
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
@@ -167,12 +167,12 @@ def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
     distance_rest = where(distance > _LOWEST, -high - (distance - low), 0.0)
     # Equal operands may be infinite; their distance is 0 all the same.
     d = where(high == low, 0.0, at_least(distance, _LOWEST))
-    n, bits = round_to_integer(d, 8.0 * LOG2_E, SINGLE)
-    power, lack = eighth_root_power(bits, SINGLE_UNIT)
-    ln2_high, ln2_low = SINGLE.table("LN2")
-    r_high, r_low = fma(n, -0.125 * ln2_high, d), fma(n, -0.125 * ln2_low, lack) + distance_rest
+    n, bits = round_to_integer(d, 16.0 * LOG2_E, SINGLE)
+    power, lack = sixteenth_root_power(bits, SINGLE_UNIT)
+    ln2_high, ln2_low = (part / 16.0 for part in SINGLE.table("LN2"))
+    r_high, r_low = fma(n, -ln2_high, d), fma(n, -ln2_low, lack) + distance_rest
     r, r_rest = fast_two_sum(r_high, r_low)
-    slope_rest = fma(r * r, polynomial(r, SINGLE.table("EXP_EIGHTH")), r_rest)
+    slope_rest = fma(r * r, polynomial(r, SINGLE.table("EXP_SIXTEENTH")), r_rest)
     e = fma(power, r, power)
     e_rest = fma(power, slope_rest, fma(power, r, power - e))
 
@@ -184,10 +184,12 @@ def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
     t_rest = fma(e_rest, c, fma(e, c, -product))
     s = t + t_rest
     term, term_rest = fast_two_sum(pick(cell, SINGLE.table("FIFTEENTHS", "LOGARITHMS")), t)
-    term_rest = term_rest + fma(s * polynomial(s, SINGLE.table("LOG_NEAR_ONE")), s, t_rest)
+    # A square of a tiny s might be subnormal.
+    term_rest = term_rest + fma((s * polynomial(s, SINGLE.table("LOG_NEAR_ONE"))) * s, s, t_rest)
 
     total, rest = two_sum(high, term)
-    rest = rest + term_rest
+    # The quadratic term is the largest of what is rounded: it comes last, and not on its own.
+    rest = fma(s * -0.5, s, rest + term_rest)
     value = where(rest == rest, total + rest, total)
     return value, abs(value) < at_least(at_most(term * 0.25, _LEAST_LEFT), _TINY)
 

@@ -54,7 +54,7 @@ def _by_choices(w: Writer, index: str, table: tuple[int, ...], d: DType) -> str:
     return chosen[0]
 
 
-_LARGEST_CHOICE = _LARGEST_BYTE_TABLE = 8
+_LARGEST_CHOICE, _LARGEST_BYTE_TABLE = 8, 16
 """Entries of the tables that are looked up by choices, and by bytes."""
 
 
@@ -118,7 +118,7 @@ def _piece_lookup(w: Writer, index: str, sources: list[str], p: _Permute) -> str
 
 
 def _by_bytes(w: Writer, index: str, table: tuple[int, ...]) -> str:
-    """Look up by NEON's permutation of bytes, in one register or two."""
+    """Look up by NEON's permutation of bytes, in one register, two or four."""
     lanes, count = 4, max(len(table), 4)
     padded = table * (count // len(table))
     sources = [_bytes_of(padded[i : i + lanes]) for i in range(0, count, lanes)]
