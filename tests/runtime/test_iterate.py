@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -543,6 +544,7 @@ def test_large_calls_in_float32_divide_where_others_multiply(
     assert small.is_compiled and large.is_compiled and not loop.is_compiled
 
 
+@pytest.mark.skipif(os.environ.get("FUSELINE_CACHE") == "off", reason="nothing is kept on disk")
 def test_a_body_that_is_on_disk_is_found_without_expanding_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """So a process that has its bodies on disk loads them in a millisecond, for large calls and still operands too."""
     slow = replace(host.host_target(), has_slow_divider=True)

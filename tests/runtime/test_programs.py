@@ -220,6 +220,35 @@ print("the same")
 """
 
 
+THOUSANDS_OF_OPERANDS = """
+import sys
+import threading
+import numpy as np
+import fuseline
+from fuseline.runtime import iterate
+count = 3000
+kernel = fuseline.compile("; ".join(f"o{i} = x{2*i} + x{2*i + 1}" for i in range(count // 3)))
+x = np.arange(50, dtype=np.float32)
+kernel(*[x] * (count // 3 * 2))
+found = []
+
+def work():
+    for past_caches in (False, True):
+        iterate._is_large = lambda operands: past_caches
+        for shape in ((50,), (7, 5), (3, 50)):
+            y = np.resize(x, shape)
+            for given in (y, y[..., ::2]):
+                results = kernel(*[given] * (count // 3 * 2))
+                found.append(all(np.array_equal(r, given + given) for r in results))
+
+threading.stack_size((64 if sys.version_info < (3, 14) else 128) << 10)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print("the same" if found == [True] * 12 else found)
+"""
+
+
 MANY_RESULTS_PAST_THE_CACHES = """
 import sys
 import threading
@@ -239,7 +268,7 @@ print("the same" if len(found) == 2 else found)
 """
 
 
-@pytest.mark.parametrize("program", [MANY_OPERANDS, MANY_RESULTS_PAST_THE_CACHES])
+@pytest.mark.parametrize("program", [MANY_OPERANDS, THOUSANDS_OF_OPERANDS, MANY_RESULTS_PAST_THE_CACHES])
 def test_many_operands_need_no_more_stack_than_a_small_thread_has(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "the same\n", (done.returncode, done.stderr[-2000:])

@@ -101,8 +101,11 @@ class FastCall:
         self._caller = (ctypes.c_void_p * len(fields))(*fields)
         self._entries: dict[tuple[np.dtype[Any], ...], tuple[Any, ...]] = {}
         capsule = _new_capsule(ctypes.addressof(self._caller), None, None)
-        kept = (capsule, slow, self._caller, self._entries, self._table, self._records)
-        self.function: Callable[..., Any] = _new_function(ctypes.addressof(_method()), kept, None)
+        method = _method()
+        # The module's names may be gone before the last call, which a finalizer may make.
+        named = (_OUT, out_type, _REFUSALS, _LIKE_NO_CALL, threads.limit_variable, threads.current_place)
+        kept = (capsule, method, slow, self._caller, self._entries, self._table, self._records, named)
+        self.function: Callable[..., Any] = _new_function(ctypes.addressof(method), kept, None)
         """Keeps alive everything it needs, this object not."""
 
     def remember(self, loop: Loop, ufunc: np.ufunc, small_items: int | None, wrap: Callable[[Any], Any] | None) -> None:

@@ -34,7 +34,7 @@ from fuseline.runtime.operands import (
     speaks_for_itself,
 )
 from fuseline.runtime.signature import Signature
-from fuseline.runtime.ufunc import OPERAND_LIMIT, make_ufunc
+from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc
 
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
@@ -62,10 +62,16 @@ class _UfuncOnce:
     def __get__(self, kernel: ElementwiseKernel | None, owner: type[Any]) -> Any:
         """The kernel as a `numpy.ufunc` with a loop for each of the signatures.
 
-        Raises `UnsupportedError` where NumPy allows no such ufunc (more than 64 operands, or no input).
+        Raises `UnsupportedError` where NumPy allows no such ufunc (more than 64 operands, or no input), and in a
+        sub-interpreter.
         """
         if kernel is None:
             return self
+        if is_subinterpreter():
+            raise UnsupportedError(
+                f"{kernel.signature.name} has no ufunc in a sub-interpreter, where it could not compile its loops; call "
+                "the kernel itself"
+            )
         with kernel._lock:
             made = kernel.__dict__.get("ufunc")
             if made is None:
@@ -220,6 +226,7 @@ class ElementwiseKernel:
         if len(set(dtypes)) > 1 or users:
             made = self.specialisation(dtypes)
             assert made.ufunc is not None
+            made.loop.body()
             check_limits(made.limits, self.signature.inputs, values)
             try:
                 return made.ufunc(*operands, **options)
@@ -240,6 +247,7 @@ class ElementwiseKernel:
         fresh = all(o is None for o in outputs)
         is_small = fresh and _is_one_small_loop(shape, arrays, small_items(made.loop))
         if made.ufunc is not None and is_small and not iterate.has_body_for(made.loop, shape, arrays):
+            made.loop.body()  # in a sub-interpreter the ufunc could not compile it
             small = made.ufunc(*arrays)
             if self._fast is not None and values is not None:
                 self._prepare(made.loop, arrays, values, None)

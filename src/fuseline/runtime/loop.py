@@ -17,7 +17,7 @@ import numpy as np
 from fuseline.codegen.llvm import LANES_SYMBOL, SYMBOL
 from fuseline.errors import UnsupportedError
 from fuseline.runtime import native
-from fuseline.runtime.image import LoadedImage
+from fuseline.runtime.image import LoadedImage, immortal
 from fuseline.runtime.locks import Lock
 
 LEAST_ITEM_NS = 0.1
@@ -154,3 +154,6 @@ _loops: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
 def _compile_record(address: int) -> None:
     """Compile for native code that has come to a loop without a body; what this raises is raised there."""
     _loops[address].body()
+
+
+immortal(_compile_record)  # loops outlive this module's names where finalizers run after it

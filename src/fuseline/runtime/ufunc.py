@@ -14,6 +14,7 @@ import numpy as np
 
 from fuseline.errors import UnsupportedError
 from fuseline.runtime import arrays, native
+from fuseline.runtime.image import immortal
 from fuseline.runtime.loop import Loop
 
 OPERAND_LIMIT = 64
@@ -96,6 +97,14 @@ def make_ufunc(name: str, doc: str, loops: Sequence[Loop]) -> np.ufunc:
     return ufunc
 
 
+def is_subinterpreter() -> bool:
+    """Whether this is not the process's first interpreter. There a ufunc cannot compile its loops when they are called:
+    C code that asks for the interpreter's lock gets that of the first one."""
+    api = ctypes.pythonapi
+    here, main = (ctypes.PYFUNCTYPE(ctypes.c_void_p)((f"PyInterpreterState_{name}", api))() for name in ("Get", "Main"))
+    return here != main
+
+
 def _keep(name: str, doc: str, loops: tuple[Loop, ...]) -> _Kept:
     entry = native.support().exports["fl_ufunc_loop"]
     builtin = [loop for loop in loops if not _user_types(loop)]
@@ -127,9 +136,6 @@ def _register_user_types(ufunc: np.ufunc, kept: _Kept) -> None:
         register(ufunc, _user_types(loop)[0], entry, ctypes.addressof(argument_types), loop.record_address)
 
 
-_immortal: list[_Kept] = []
-
-
 def _attach(ufunc: np.ufunc, kept: _Kept, nin: int, nout: int) -> None:
     """Let the ufunc own ``kept``: its field ``obj`` is an owned reference that NumPy drops when the ufunc dies."""
     head = _UfuncHead.from_address(id(ufunc) + object.__basicsize__)
@@ -144,7 +150,7 @@ def _attach(ufunc: np.ufunc, kept: _Kept, nin: int, nout: int) -> None:
         None,
     )
     if known != expected:
-        _immortal.append(kept)  # an unknown layout: never free what NumPy may still read
+        immortal(kept)  # an unknown layout: never free what NumPy may still read
         return
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     head.obj = id(kept)

@@ -23,7 +23,11 @@ entry:
   %nin = load i64, ptr %nin_at, align 8
   %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
   %nops = load i64, ptr %nops_at, align 8
-  %padded = alloca ptr, i64 %nops, align 8
+  %list_bytes = shl i64 %nops, 3
+  %list_heap = call ptr @heap_scratch(i64 %list_bytes, i64 4096)
+  %list_stack_bytes = call i64 @stack_scratch(ptr %list_heap, i64 %list_bytes)
+  %list_stack = alloca i8, i64 %list_stack_bytes, align 64
+  %padded = call ptr @scratch(ptr %list_heap, ptr %list_stack)
   %slot_bytes = shl i64 %lanes, 3
   %missing = sub i64 %lanes, %n
   br label %fill
@@ -78,6 +82,7 @@ give:
   %o_more = icmp slt i64 %o_next, %nops
   br i1 %o_more, label %give, label %done
 done:
+  call void @free_scratch(ptr %list_heap)
   ret void
 }
 
@@ -165,15 +170,18 @@ entry:
   %padded_bytes = shl i64 %lanes, 3
   %padded_total = mul i64 %padded_bytes, %nops
   %packed_total = mul i64 %packed_bytes, %nops
-  %scratch_bytes = add i64 %padded_total, %packed_total
+  %block_bytes = add i64 %padded_total, %packed_total
+  %pointers_bytes = shl i64 %nops, 3
+  %lists_bytes = mul i64 %nops, 17
+  %scratch_bytes = add i64 %block_bytes, %lists_bytes
   %heap = call ptr @block_scratch(i64 %scratch_bytes)
   %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
   %stack = alloca i8, i64 %stack_bytes, align 64
   %padded = call ptr @scratch(ptr %heap, ptr %stack)
   %packed = getelementptr i8, ptr %padded, i64 %padded_total
-  %at = alloca ptr, i64 %nops, align 8
-  %incs = alloca i64, i64 %nops, align 8
-  %is_packed = alloca i8, i64 %nops, align 1
+  %at = getelementptr i8, ptr %packed, i64 %packed_total
+  %incs = getelementptr i8, ptr %at, i64 %pointers_bytes
+  %is_packed = getelementptr i8, ptr %incs, i64 %pointers_bytes
   %one = icmp eq i64 %count, 1
   %positive = icmp sgt i64 %count, 0
   br i1 %positive, label %look, label %done

@@ -198,18 +198,21 @@ entry:
   %steps = load ptr, ptr %steps_at, align 8
   %outer_at = getelementptr %job, ptr %j, i64 0, i32 17
   %outer = load ptr, ptr %outer_at, align 8
-  %row = alloca ptr, i64 %nops, align 8
-  %here = alloca ptr, i64 %nops, align 8
   %room = add i64 %ndim, 1
   %coordinates = alloca i64, i64 %room, align 8
   %streams = and i64 %flags, 1
   %streaming = icmp ne i64 %streams, 0
   %carry_count = select i1 %streaming, i64 %nops, i64 0
   %carry_bytes = shl i64 %carry_count, 7
-  %carry_heap = call ptr @heap_scratch(i64 %carry_bytes, i64 4096)
-  %carry_stack_bytes = call i64 @stack_scratch(ptr %carry_heap, i64 %carry_bytes)
-  %carry_stack = alloca i8, i64 %carry_stack_bytes, align 64
-  %carries = call ptr @scratch(ptr %carry_heap, ptr %carry_stack)
+  %list_bytes = shl i64 %nops, 3
+  %lists_bytes = shl i64 %nops, 4
+  %scratch_bytes = add i64 %carry_bytes, %lists_bytes
+  %heap = call ptr @heap_scratch(i64 %scratch_bytes, i64 4608)
+  %stack_bytes = call i64 @stack_scratch(ptr %heap, i64 %scratch_bytes)
+  %stack = alloca i8, i64 %stack_bytes, align 64
+  %carries = call ptr @scratch(ptr %heap, ptr %stack)
+  %row = getelementptr i8, ptr %carries, i64 %carry_bytes
+  %here = getelementptr i8, ptr %row, i64 %list_bytes
   br i1 %streaming, label %carry_nothing, label %find
 carry_nothing:
   call void @each_carry(ptr %carries, i64 %nops, i1 true)
@@ -294,9 +297,9 @@ done:
   br i1 %streaming, label %carried, label %over
 carried:
   call void @each_carry(ptr %carries, i64 %nops, i1 false)
-  call void @free_scratch(ptr %carry_heap)
   br label %over
 over:
+  call void @free_scratch(ptr %heap)
   ret void
 }
 

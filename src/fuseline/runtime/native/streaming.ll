@@ -164,7 +164,11 @@ entry:
   %nin = load i64, ptr %nin_at, align 8
   %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
   %nops = load i64, ptr %nops_at, align 8
-  %there = alloca ptr, i64 %nops, align 8
+  %list_bytes = shl i64 %nops, 3
+  %list_heap = call ptr @heap_scratch(i64 %list_bytes, i64 4096)
+  %list_stack_bytes = call i64 @stack_scratch(ptr %list_heap, i64 %list_bytes)
+  %list_stack = alloca i8, i64 %list_stack_bytes, align 64
+  %there = call ptr @scratch(ptr %list_heap, ptr %list_stack)
   %slot_bytes = shl i64 %slot_items, 3
   br label %slot_full
 slot_full:
@@ -217,6 +221,7 @@ given:
   %more = icmp slt i64 %done_more, %n
   br i1 %more, label %slot_full, label %done
 done:
+  call void @free_scratch(ptr %list_heap)
   ret void
 }
 
@@ -231,7 +236,11 @@ entry:
   %lanes = load i64, ptr %lanes_at, align 8
   %nops_at = getelementptr %kernel, ptr %k, i64 0, i32 3
   %nops = load i64, ptr %nops_at, align 8
-  %there = alloca ptr, i64 %nops, align 8
+  %list_bytes = shl i64 %nops, 3
+  %list_heap = call ptr @heap_scratch(i64 %list_bytes, i64 4096)
+  %list_stack_bytes = call i64 @stack_scratch(ptr %list_heap, i64 %list_bytes)
+  %list_stack = alloca i8, i64 %list_stack_bytes, align 64
+  %there = call ptr @scratch(ptr %list_heap, ptr %list_stack)
   call void @copy_items(ptr %there, i64 8, ptr %at, i64 8, i64 %nops, i64 8)
   %head = call i64 @items_to_border(ptr %k, ptr %at)
   %reachable = icmp ult i64 %head, %count
@@ -248,10 +257,10 @@ not_together:
   br i1 %enough, label %staged, label %all
 staged:
   call void @by_slots(ptr %k, ptr %at, ptr %incs, i64 0, i64 %count, i64 %count, ptr %slots, i64 %slot_items, ptr %carries)
-  ret void
+  br label %done
 all:
   call void @contiguous(ptr %k, ptr %there, ptr %incs, i64 %count, i64 2, ptr %scratch)
-  ret void
+  br label %done
 ends:
   %has_head = icmp ne i64 %head, 0
   br i1 %has_head, label %first, label %middle
@@ -270,6 +279,7 @@ last:
   call void @by_slots(ptr %k, ptr %at, ptr %incs, i64 %rest_start, i64 %rest, i64 %count, ptr %scratch, i64 %lanes, ptr %carries)
   br label %done
 done:
+  call void @free_scratch(ptr %list_heap)
   ret void
 }
 
