@@ -152,9 +152,9 @@ def _log1p(e: Expr, e_rest: Expr, long_cube: bool) -> Logarithm:
 
 _LEAST_LEFT = 2.0**-9
 """Results below it that are also less than a quarter of the logarithm they are a sum with may be off by an ulp."""
-_LOWEST, _TINY = -60.0, 2.0**-54
-"""The exponential of less is nothing beside a number that is not tiny. Nothing here is subnormal with it, which would
-take some processors a hundred cycles."""
+_LOWEST, _TINY = -42.0, 2.0**-30
+"""The exponential of less is nothing beside a number that is not tiny. Its square is not subnormal, which would take some
+processors a hundred cycles."""
 
 
 def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
@@ -184,7 +184,6 @@ def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
     t_rest = fma(e_rest, c, fma(e, c, -product))
     s = t + t_rest
     term, term_rest = fast_two_sum(pick(cell, SINGLE.table("FIFTEENTHS", "LOGARITHMS")), t)
-    # A square of a tiny s might be subnormal.
     term_rest = term_rest + fma((s * polynomial(s, SINGLE.table("LOG_NEAR_ONE"))) * s, s, t_rest)
 
     total, rest = two_sum(high, term)
