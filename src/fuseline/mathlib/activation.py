@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuseline.ir.build import Expr, fma, where
 from fuseline.ir.dtype import F32
-from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, exp_single, fourth_root_power
+from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, SINGLE_UNIT_BITS, exp, exp_single, fourth_root_power
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
@@ -13,21 +13,24 @@ from fuseline.mathlib.formats import (
     at_most,
     fast_two_sum,
     format_of,
+    lowered_where_deep,
     polynomial,
     polynomial_with_last_steps,
     power_of_two,
     round_to_integer,
     two_product,
     two_sum,
+    where_rarely,
     with_sign_of,
 )
-from fuseline.mathlib.logaddexp import log1p_of_exp
+from fuseline.mathlib.logaddexp import LOWEST, log1p_of_exp
 
 
 def sigmoid(x: Expr) -> Expr:
     """1/(1 + exp(-x))."""
     if x.dtype is F32:
-        return _gate_single(at_most(at_least(x, -109.0), 18.0))
+        y = at_most(at_least(x, -109.0), 18.0)
+        return _gate_single(y, None, y < _DEEP)
     y = at_most(at_least(x, -_limit(DOUBLE)), _limit(DOUBLE))
     return _gate(y, x.like(0.0), x.like(1.0))
 
@@ -36,19 +39,23 @@ def silu(x: Expr) -> Expr:
     """x*sigmoid(x), rounded about once: the quotient is corrected as a whole."""
     if x.dtype is F32:
         y = at_most(at_least(x, -109.0), 18.0)
-        return with_sign_of(where(x > 18.0, x, _gate_single(y, y)), x)
+        return with_sign_of(where(x > 18.0, x, _gate_single(y, y, y < _DEEP)), x)
     limit = _limit(format_of(x))
     numerator = at_least(x, -limit)
     return where((x > limit) | (x == 0.0), x, _gate(at_most(numerator, limit), x.like(0.0), numerator))
 
 
-def _gate_single(y: Expr, numerator: Expr | None = None) -> Expr:
+_DEEP, _DEEP_DOUBLE = -87.0, -708.0
+"""exp(x) may be subnormal below, in float32 and in float64."""
+
+
+def _gate_single(y: Expr, numerator: Expr | None, deep: Expr) -> Expr:
     """numerator, or else 1, over 1 + exp(-y) in float32 for -109 <= y <= 18."""
-    return _over_one_plus(*exp_single(-y, unit=1.0 / SINGLE_UNIT), numerator)
+    return _over_one_plus(*exp_single(-y, unit=1.0 / SINGLE_UNIT), numerator, deep)
 
 
-def _over_one_plus(power: Expr, slope: Expr, numerator: Expr | None) -> Expr:
-    """numerator, or else 1, over 1 + power*(1 + slope)/SINGLE_UNIT in float32.
+def _over_one_plus(power: Expr, slope: Expr, numerator: Expr | None, deep: Expr) -> Expr:
+    """numerator, or else 1, over 1 + power*(1 + slope)/SINGLE_UNIT in float32; it may be subnormal where ``deep``.
 
     The denominator is kept in two parts, in a unit so large that its range holds exp(109); the quotient is corrected.
     """
@@ -58,7 +65,7 @@ def _over_one_plus(power: Expr, slope: Expr, numerator: Expr | None) -> Expr:
     inverse = 1.0 / denominator
     quotient = inverse if numerator is None else numerator * inverse
     error = fma(-rest, quotient, fma(-denominator, quotient, 1.0 if numerator is None else numerator))
-    return fma(error, inverse, quotient) * SINGLE_UNIT
+    return lowered_where_deep(fma(error, inverse, quotient), SINGLE_UNIT_BITS, deep)
 
 
 def _limit(f: Format) -> float:
@@ -73,7 +80,7 @@ def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:
     w + P, and the quotient is multiplied by w last, so that only subnormal results are rounded twice.
     """
     f = DOUBLE
-    spread = 256
+    spread, least = 256, 2.0**-300
     n, _ = round_to_integer(y, -LOG2_E, f)
     high, low = f.table("LN2")
     r_high, r_low = fma(n, -high, -y), fma(n, -low, -y_rest)
@@ -81,7 +88,7 @@ def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:
     tail = fma(r * r, polynomial(r, f.table("EXP")), r_low)
     magic = 1.5 * 2.0**f.fraction_bits + f.bias + spread
     lifted = power_of_two((magic - abs(n)).bitcast(f.integer_type), f)  # normal for every n
-    w = lifted * 2.0**-spread
+    w = at_least(lifted, least) * 2.0**-spread  # less would not count in a sum
     negative = y < 0.0
     unit = where(negative, 1.0, w)
     one_w = w + 1.0
@@ -91,14 +98,15 @@ def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:
     quotient = numerator * inverse
     error = fma(-rest, quotient, fma(-denominator, quotient, numerator))
     quotient = fma(error, inverse, quotient)
-    return (quotient * where(negative, lifted, 2.0**spread)) * 2.0**-spread
+    return lowered_where_deep(quotient * where(negative, lifted, 2.0**spread), spread, y < _DEEP_DOUBLE)
 
 
 def softplus(x: Expr) -> Expr:
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
     if x.dtype is F32:
         return _softplus_single(x)
-    return where(x > 40.0, x, log1p_of_exp(at_least(-abs(x), -750.0)).plus(at_least(x, 0.0)))
+    value = log1p_of_exp(at_least(-abs(x), LOWEST)).plus(at_least(x, 0.0))
+    return where_rarely(x < LOWEST, exp(x), where(x > 40.0, x, value))
 
 
 def _softplus_single(x: Expr) -> Expr:
@@ -115,7 +123,7 @@ def _softplus_single(x: Expr) -> Expr:
     most = factor * where(near, x.like(0.75), x.like(0.9375))
     total, rest = two_sum(most, at_least(x, 0.0) * (1.0 / SINGLE_UNIT))
     tail = fma(e, rise, fma(most, slope, rest))
-    return where(x > 20.0, x, (total + tail) * SINGLE_UNIT)
+    return where(x > 20.0, x, lowered_where_deep(total + tail, SINGLE_UNIT_BITS, x < _DEEP))
 
 
 def gelu_tanh(x: Expr) -> Expr:
@@ -153,4 +161,4 @@ def _gelu_tanh_single(x: Expr) -> Expr:
     power, lack = fourth_root_power(bits, 1.0 / SINGLE_UNIT, 0.25 / LOG2_E)
     r = fma(-y, ratio, -n) + fma(-y, ratio_rest, lack)
     slope = r * polynomial(r, SINGLE.table("EXP2_QUARTER"))
-    return with_sign_of(where(x > 5.5, x, _over_one_plus(power, slope, y)), x)
+    return with_sign_of(where(x > 5.5, x, _over_one_plus(power, slope, y, y < -10.0)), x)

@@ -6,13 +6,14 @@ import math
 
 from fuseline.ir.build import Expr, call, fma, where
 from fuseline.ir.dtype import F32, I32
-from fuseline.mathlib.exponential import SINGLE_UNIT, exp_of_sum, exp_single
+from fuseline.mathlib.exponential import SINGLE_UNIT, SINGLE_UNIT_BITS, exp_of_sum, exp_single
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     at_least,
     at_most,
     fast_two_sum,
+    lowered_where_deep,
     polynomial,
     two_product,
     two_sum,
@@ -33,7 +34,7 @@ def erfc(x: Expr) -> Expr:
     if x.dtype is F32:
         return _erfc_single(x)
     a = abs(x)
-    tail = _tail_double(at_most(a, 27.3), a.like(0.0), a.like(1.0))
+    tail = _tail_double(at_most(a, 27.3), a.like(0.0), a.like(1.0), a > 26.5)
     total, rest = fast_two_sum(x.like(1.0), -x)
     near = total + fma(-x, polynomial(x * x, DOUBLE.table("ERF")), rest)
     return where(a < _NEAR, near, where(x < 0.0, 2.0 - tail, tail))
@@ -48,7 +49,7 @@ def gelu(x: Expr) -> Expr:
     a = at_most(abs(clamped), 38.6)
     y, y_rest = two_product(a, a.like(high))
     y_rest = fma(a, low, y_rest)
-    value = at_least(x, 0.0) - _tail_double(y, y_rest, a * 0.5)
+    value = at_least(x, 0.0) - _tail_double(y, y_rest, a * 0.5, a > 37.4)
     # 1 + erf(z) as the sum of 1 + z and something small.
     z, z_rest = two_product(clamped, x.like(high))
     z_rest = fma(clamped, low, z_rest)
@@ -76,7 +77,8 @@ def _erfc_single(x: Expr) -> Expr:
     top, top_rest = piece_in_two_parts(y, "ERFC", cell, first=7)
     negative = x < 0.0
     whole, factor = where(negative, 2.0 / SINGLE_UNIT, x.like(0.0)), where(negative, -factor, factor)
-    return _add_product(whole, factor, top, fma(slope, top, top_rest)) * SINGLE_UNIT
+    value = _add_product(whole, factor, top, fma(slope, top, top_rest))
+    return lowered_where_deep(value, SINGLE_UNIT_BITS, x > 9.1)
 
 
 def _gelu_single(x: Expr) -> Expr:
@@ -89,8 +91,8 @@ def _gelu_single(x: Expr) -> Expr:
     top, top_rest = piece_in_two_parts(y, "GELU", cell, first=6, starts_at_zero=True)
     # The tables hold twice the function.
     whole = at_least(x, 0.0) * (2.0 / SINGLE_UNIT)
-    value = _add_product(whole, -factor, top, fma(slope, top, top_rest)) * (0.5 * SINGLE_UNIT)
-    return with_sign_of(where(x > 6.0, x, value), x)
+    twice = _add_product(whole, -factor, top, fma(slope, top, top_rest))
+    return with_sign_of(where(x > 6.0, x, lowered_where_deep(twice, SINGLE_UNIT_BITS + 1, x < -13.0)), x)
 
 
 def _add_product(whole: Expr, factor: Expr, top: Expr, rest: Expr) -> Expr:
@@ -99,8 +101,11 @@ def _add_product(whole: Expr, factor: Expr, top: Expr, rest: Expr) -> Expr:
     return total + fma(factor, rest, fma(factor, top, whole - total))
 
 
-def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
-    """factor * erfc(y + y_rest) for 0.25 <= y <= 27.3: exp(-y*y), its argument in two parts, times a slow function."""
+def _tail_double(y: Expr, y_rest: Expr, factor: Expr, deep: Expr) -> Expr:
+    """factor * erfc(y + y_rest) for 0.25 <= y <= 27.3: exp(-y*y), its argument in two parts, times a slow function.
+
+    Where it is ``deep``, the result may be subnormal.
+    """
     square, square_rest = two_product(y, y)
     square_rest = fma(y + y, y_rest, square_rest)
     (center,) = DOUBLE.table("ERFC_CENTER")
@@ -116,7 +121,7 @@ def _tail_double(y: Expr, y_rest: Expr, factor: Expr) -> Expr:
     quotient = top * inverse
     rest = (fma(-quotient, bottom, top) + fma(-quotient, bottom_rest, top_rest)) * inverse
     product, product_rest = two_product(factor, quotient)
-    return exp_of_sum(-square, -square_rest, product, fma(factor, rest, product_rest))
+    return exp_of_sum(-square, -square_rest, product, fma(factor, rest, product_rest), deep)
 
 
 def _erf_double(x: Expr) -> Expr:

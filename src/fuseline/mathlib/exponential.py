@@ -21,9 +21,12 @@ from fuseline.mathlib.formats import (
     at_most,
     fast_two_sum,
     format_of,
+    lowered,
+    lowered_where_deep,
     polynomial,
     power_of_two,
     round_to_integer,
+    where_rarely,
 )
 from fuseline.mathlib.pieces import pick
 
@@ -35,19 +38,19 @@ def exp(x: Expr) -> Expr:
     f = format_of(x)
     limits = (-104.0, 89.0) if f.bias == 127 else (-746.0, 710.0)
     x = at_most(at_least(x, limits[0]), limits[1])
-    n, bits = round_to_integer(x, LOG2_E, f, low_bits=2 * f.bias)
+    n, bits = round_to_integer(x, LOG2_E, f, low_bits=f.bias - 1)
     r = reduce_by_log2(x, n, f)
-    return scale_one_plus(r, fma(polynomial(r, f.table("EXP")), r, 1.0), bits, f)
+    return _scale_one_plus(r, fma(polynomial(r, f.table("EXP")), r, 1.0), n, bits, f)
 
 
 def exp2(x: Expr) -> Expr:
     """2**x; integers give exact powers of two."""
     f = format_of(x)
-    limits = (-151.0, 129.0) if f.bias == 127 else (-1076.0, 1025.0)
+    limits = (-151.0, 128.0) if f.bias == 127 else (-1076.0, 1024.0)
     x = at_most(at_least(x, limits[0]), limits[1])
-    n, bits = round_to_integer(x, 1.0, f, low_bits=2 * f.bias)
+    n, bits = round_to_integer(x, 1.0, f, low_bits=f.bias - 1)
     r = x - n
-    return scale_one_plus(r, polynomial(r, f.table("EXP2")), bits, f)
+    return _scale_one_plus(r, polynomial(r, f.table("EXP2")), n, bits, f)
 
 
 def expm1(x: Expr) -> Expr:
@@ -77,17 +80,21 @@ def reduce_by_log2(x: Expr, n: Expr, f: Format) -> Expr:
     return fma(n, -low, fma(n, -high, x))
 
 
-def scale_one_plus(r: Expr, slope: Expr, bits: Expr, f: Format) -> Expr:
+_LIFT = 64
+
+
+def _scale_one_plus(r: Expr, slope: Expr, n: Expr, bits: Expr, f: Format) -> Expr:
     """(1 + r*slope) * 2**n with one rounding in the normal range and a second only for subnormal results.
 
-    ``bits`` hold 2*bias + n: the exponent is applied in two halves, so that neither leaves the normal range.
+    ``bits`` hold n - 1 + bias: half the result is scaled, because 2**n itself may overflow.
     """
-    half = bits >> 1
-    first, second = power_of_two(half, f), power_of_two(bits - half, f)
-    return fma(r, slope * first, first) * second
+    power, lifted = power_of_two(bits, f), power_of_two(bits + (_LIFT + 1), f)
+    half = fma(r, slope * power, power)
+    return where_rarely(n < 2.0 - f.bias, lowered(fma(r, slope * lifted, lifted), _LIFT), half + half)
 
 
-SINGLE_UNIT = 2.0**-64
+SINGLE_UNIT_BITS = 64
+SINGLE_UNIT = 2.0**-SINGLE_UNIT_BITS
 """A unit for `exp_single` in which e**x is a normal float32 for -110 <= x <= 44; its inverse serves -44 to 110."""
 
 
@@ -135,14 +142,24 @@ def exp_wide(x: Expr) -> Expr:
     return fma(r * scale, fma(polynomial(r, WIDE.table("EXP")), r, 1.0), scale)
 
 
-def exp_of_sum(x: Expr, rest: Expr, factor: Expr | None = None, factor_rest: Expr | None = None) -> Expr:
-    """(factor + factor_rest) * e**(x + rest) in float64 for |x| <= 760 and small rests, rounded about once."""
+_LONG_LIFT = 256
+
+
+def exp_of_sum(
+    x: Expr, rest: Expr, factor: Expr | None = None, factor_rest: Expr | None = None, deep: Expr | None = None
+) -> Expr:
+    """(factor + factor_rest) * e**(x + rest) in float64 for |x| <= 760 and small rests, rounded about once.
+
+    ``deep`` says where results may be subnormal; without it these are slow on some processors.
+    """
     total, tail, first, second = _exp_parts(x, rest)
     if factor is None:
         value = total + tail
     else:
         low = factor * tail if factor_rest is None else fma(total + tail, factor_rest, factor * tail)
         value = fma(total, factor, low)
+    if deep is not None:
+        return lowered_where_deep((value * first) * (second * 2.0**_LONG_LIFT), _LONG_LIFT, deep)
     return (value * first) * second
 
 

@@ -95,6 +95,25 @@ def power_of_two(biased_exponent: Expr, f: Format) -> Expr:
     return (biased_exponent << f.fraction_bits).bitcast(f.float_type)
 
 
+def lowered(value: Expr, bits: int) -> Expr:
+    """value / 2**bits for positive values that are normal, subnormal results rounded by integers.
+
+    A product that is subnormal, or zero because it is too small, takes some processors a hundred cycles.
+    """
+    f = format_of(value)
+    one = 2.0**f.fraction_bits
+    smallest_is_one = 2.0 ** (f.bias - 1 + f.fraction_bits - bits)
+    counted = fma(value, smallest_is_one, one).bitcast(f.integer_type) - bits_of(one, f)
+    normal = value.bitcast(f.integer_type) - (bits << f.fraction_bits)
+    return where(value < f.smallest_normal * 2.0**bits, counted, normal).bitcast(f.float_type)
+
+
+def lowered_where_deep(value: Expr, bits: int, deep: Expr) -> Expr:
+    """value / 2**bits; ``deep`` says where the result may be subnormal."""
+    result = with_sign_of(lowered(abs(value), bits), value)
+    return where_rarely(deep, result, where(deep, 0.0, value) * 2.0**-bits)
+
+
 def fast_two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a + b and its rounding error, exact where a is zero or not smaller than b (Dekker 1971)."""
     s = a + b

@@ -68,7 +68,7 @@ def sinh(x: Expr) -> Expr:
     u = x * x
     small = fma(a * u, polynomial(u, DOUBLE.table("SINH")), a)
     h, h_rest = _quarter_exponential(a)
-    large, rest = fast_two_sum(h, -0.0625 / h)
+    large, rest = fast_two_sum(h, -0.0625 / at_most(h, _COUNTS_END))
     large = large + (rest + h_rest)
     return call("with_sign", where(a > 1.0, large + large, small), x)
 
@@ -78,11 +78,13 @@ def cosh(x: Expr) -> Expr:
     if x.dtype is F32:
         return _of_half_exponentials(abs(x), odd=False)
     h, h_rest = _quarter_exponential(abs(x))
-    half, rest = fast_two_sum(h, 0.0625 / h)
+    half, rest = fast_two_sum(h, 0.0625 / at_most(h, _COUNTS_END))
     half = half + (rest + h_rest)
     return half + half
 
 
+_COUNTS_END = 2.0**100
+"""The inverse of more does not count beside it, and might be subnormal."""
 _POWERS_END = 87.0
 """Up to here 2**(n - 1) is finite in float32, and the exponent of 2**(-n - 1) not below that of zero."""
 

@@ -42,19 +42,21 @@ def logaddexp(a: Expr, b: Expr) -> Expr:
         value, cancels = _logaddexp_single(high, low)
         return where_rarely(cancels, _little_left(high.cast(F64), low.cast(F64)).cast(F32), value)
     distance = low - high
-    rest = where(distance > -750.0, (low - distance) - high, 0.0)
-    term = _log1p_of_exp_long(at_least(distance, -750.0), rest)
+    rest = where(distance > LOWEST, (low - distance) - high, 0.0)
+    term = _log1p_of_exp_long(at_least(distance, LOWEST), rest)
     value = term.plus(high)
     # Infinite operands make a NaN too.
     value = where_rarely(~(value == value), where((abs(high) == math.inf) & (low == low), high, value), value)
-    cancels = abs(value) * _MOST_CANCELLED_DOUBLE < term.leading()
+    cancels = abs(value) < at_least(term.leading() * (1.0 / _MOST_CANCELLED_DOUBLE), _TINY_DOUBLE)
     return where_rarely(cancels, _near_zero(high, low), value)
 
 
+LOWEST, _TINY_DOUBLE = -200.0, 2.0**-220
+"""The exponential of less is nothing beside a number that is not tiny, and powers of it would be subnormal, which takes
+some processors a hundred cycles."""
 _MOST_CANCELLED_DOUBLE = 96.0
 """A result this many times smaller than the logarithm may be off by more than an ulp: their errors are about equal."""
 _UNIT = 2.0**-63
-"""A unit in which half of exp(d) is a normal number for d >= -750."""
 _UPPER_START, _UPPER_CENTER = 0.26, 0.5859375
 
 
@@ -79,7 +81,7 @@ class Logarithm:
 
 
 def log1p_of_exp(d: Expr) -> Logarithm:
-    """log1p(exp(d)) for -750 <= d <= 0 in float64, to about 57 bits."""
+    """log1p(exp(d)) for LOWEST <= d <= 0 in float64, to about 57 bits."""
     f = DOUBLE
     n, power = _power_in_units(d)
     high, low = f.table("LN2")
@@ -91,7 +93,7 @@ def log1p_of_exp(d: Expr) -> Logarithm:
 
 
 def _log1p_of_exp_long(d: Expr, d_rest: Expr) -> Logarithm:
-    """log1p(exp(d + d_rest)) for -750 <= d <= 0 in float64, to about 61 bits."""
+    """log1p(exp(d + d_rest)) for LOWEST <= d <= 0 in float64, to about 61 bits."""
     f = DOUBLE
     n, power = _power_in_units(d)
     high, low = f.table("LN2")
@@ -152,9 +154,8 @@ def _log1p(e: Expr, e_rest: Expr, long_cube: bool) -> Logarithm:
 
 _LEAST_LEFT = 2.0**-9
 """Results below it that are also less than a quarter of the logarithm they are a sum with may be off by an ulp."""
-_LOWEST, _TINY = -42.0, 2.0**-30
-"""The exponential of less is nothing beside a number that is not tiny. Its square is not subnormal, which would take some
-processors a hundred cycles."""
+_LOWEST_SINGLE, _TINY_SINGLE = -42.0, 2.0**-30
+"""The same as of `LOWEST`."""
 
 
 def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
@@ -164,9 +165,9 @@ def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
     which t = c*exp(d) - (1 - c) is exact, and log1p(exp(d)) is log1p(t) plus -log(c), which is almost a float.
     """
     distance = low - high
-    distance_rest = where(distance > _LOWEST, -high - (distance - low), 0.0)
+    distance_rest = where(distance > _LOWEST_SINGLE, -high - (distance - low), 0.0)
     # Equal operands may be infinite; their distance is 0 all the same.
-    d = where(high == low, 0.0, at_least(distance, _LOWEST))
+    d = where(high == low, 0.0, at_least(distance, _LOWEST_SINGLE))
     n, bits = round_to_integer(d, 16.0 * LOG2_E, SINGLE)
     power, lack = sixteenth_root_power(bits, SINGLE_UNIT)
     ln2_high, ln2_low = (part / 16.0 for part in SINGLE.table("LN2"))
@@ -190,7 +191,7 @@ def _logaddexp_single(high: Expr, low: Expr) -> tuple[Expr, Expr]:
     # The quadratic term is the largest of what is rounded: it comes last, and not on its own.
     rest = fma(s * -0.5, s, rest + term_rest)
     value = where(rest == rest, total + rest, total)
-    return value, abs(value) < at_least(at_most(term * 0.25, _LEAST_LEFT), _TINY)
+    return value, abs(value) < at_least(at_most(term * 0.25, _LEAST_LEFT), _TINY_SINGLE)
 
 
 _MOST_CANCELLED_SINGLE = 2.0**21
@@ -199,7 +200,7 @@ _MOST_CANCELLED_SINGLE = 2.0**21
 
 def _little_left(high: Expr, low: Expr) -> Expr:
     """The same of float32 operands in float64, for results that are tiny or of which ten bits have cancelled."""
-    term = log1p_of_exp(at_least(low - high, -750.0))
+    term = log1p_of_exp(at_least(low - high, LOWEST))
     value = term.plus(high)
     cancels = abs(value) * _MOST_CANCELLED_SINGLE < term.leading()
     return where_rarely(cancels, _near_zero(high, low), value)

@@ -69,8 +69,8 @@ class _UfuncOnce:
             return self
         if is_subinterpreter():
             raise UnsupportedError(
-                f"{kernel.signature.name} has no ufunc in a sub-interpreter, where it could not compile its loops; call "
-                "the kernel itself"
+                f"{kernel.signature.name} has no ufunc in a sub-interpreter, where it could not compile its loops; "
+                "call the kernel itself"
             )
         with kernel._lock:
             made = kernel.__dict__.get("ufunc")

@@ -102,7 +102,7 @@ def is_subinterpreter() -> bool:
     C code that asks for the interpreter's lock gets that of the first one."""
     api = ctypes.pythonapi
     here, main = (ctypes.PYFUNCTYPE(ctypes.c_void_p)((f"PyInterpreterState_{name}", api))() for name in ("Get", "Main"))
-    return here != main
+    return bool(here != main)
 
 
 def _keep(name: str, doc: str, loops: tuple[Loop, ...]) -> _Kept:
