@@ -86,11 +86,11 @@ _LIFT = 64
 def _scale_one_plus(r: Expr, slope: Expr, n: Expr, bits: Expr, f: Format) -> Expr:
     """(1 + r*slope) * 2**n with one rounding in the normal range and a second only for subnormal results.
 
-    ``bits`` hold n - 1 + bias: half the result is scaled, because 2**n itself may overflow.
+    ``bits`` hold n - 1 + bias: half the result is scaled, because 2**n itself may overflow; its slope is not subnormal.
     """
     power, lifted = power_of_two(bits, f), power_of_two(bits + (_LIFT + 1), f)
     half = fma(r, slope * power, power)
-    return where_rarely(n < 2.0 - f.bias, lowered(fma(r, slope * lifted, lifted), _LIFT), half + half)
+    return where_rarely(n < 3.0 - f.bias, lowered(fma(r, slope * lifted, lifted), _LIFT), half + half)
 
 
 SINGLE_UNIT_BITS = 64
