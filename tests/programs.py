@@ -89,6 +89,8 @@ class Options:
     broadcast: bool = True
     """Whether inputs may have smaller shapes than the whole."""
     declarations: bool = True
+    any_outputs: bool = False
+    """Outputs are inputs, numbers, values that are read inside, and several names of one value as well."""
 
 
 def random_program(random: Random, options: Options = Options(), **changes: Any) -> RandomProgram:
@@ -195,7 +197,10 @@ class _Writer:
         self.appeared.update(self.declared)
         wanted = self.random.randint(1, self.options.max_statements)
         for number in range(wanted):
-            value = self.expression(self.random.randint(1, self.options.max_depth))
+            if self.options.any_outputs and self.random.random() < 0.4:
+                value = self.leaf()
+            else:
+                value = self.expression(self.random.randint(1, self.options.max_depth))
             for name in value.reads:
                 if name in self.bound:
                     self.unread[name] = False
@@ -209,7 +214,10 @@ class _Writer:
             lines.append(value.text if bare else f"{name} = {value.text}")
         text = self.join(lines)
         bindings = {n: v.node for n, v in self.bound.items()}
-        outputs = tuple((n, bindings[n]) for n, unread in self.unread.items() if unread)
+        wanted_names = [n for n, unread in self.unread.items() if unread]
+        if self.options.any_outputs:
+            wanted_names = self.random.sample(list(bindings), self.random.randint(1, len(bindings)))
+        outputs = tuple((n, bindings[n]) for n in wanted_names)
         inputs = tuple(self.appeared.values())
         program = Program(text, inputs, tuple(self.nodes), outputs, self.names.of, bindings, self.nodes)
         types = {d.name: self.types[d.name] for d in inputs}

@@ -45,6 +45,35 @@ def bytes_of(row) -> int:
     return accesses * 4 * row.n
 
 
+@pytest.mark.parametrize(
+    ("text", "outputs", "unfused", "fused"),
+    [
+        ("a = x; b = x + 1", ["a", "b"], 4, 3),
+        ("y = x + b; z = x", ["y", "z"], 5, 4),
+        ("a = x; b = x", ["a", "b"], 4, 3),
+    ],
+)
+def test_rows_are_credited_with_the_arrays_that_they_move(text, outputs, unfused, fused):
+    found = fl.measure(text, n=1 << 18, outputs=outputs, quick=True, thread_counts=(1,))
+    for r in found:
+        if r.median_s is not None:
+            arrays = unfused if r.implementation.startswith("numpy") else fused
+            assert r.bytes_per_s == pytest.approx(arrays * 4 * r.n / r.median_s)
+
+
+def test_the_copy_limit_moves_the_arrays_of_the_fused_program(monkeypatch):
+    moved = set()
+
+    def copy_limit(inputs, outputs, *_, **options):
+        moved.add((len(inputs), len(outputs)))
+        return real(inputs, outputs, *_, **options)
+
+    real = measuring.copy_limit
+    monkeypatch.setattr(measuring, "copy_limit", copy_limit)
+    fl.measure("x: f32[64]; q: f32[64]; a = x; b = x + 1", outputs=["a", "b"], quick=True, thread_counts=(1,))
+    assert moved == {(1, 2)}, "nothing reads q"
+
+
 def test_the_first_row_is_the_measure_of_speed(rows):
     assert rows[0].speedup == 1.0
 

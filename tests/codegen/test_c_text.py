@@ -21,9 +21,10 @@ from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
 from fuseline.ops import OPERATIONS, Operation
 from fuseline.runtime.compiler import find_c_compiler, measured_options
-from programs import operation_programs, seeded_programs
+from programs import ELEMENTWISE, operation_programs, seeded_programs
 
 STRICT = ("-O2", "-ffp-contract=off")
+SHORT = tuple(name for name in ELEMENTWISE if OPERATIONS[name].exactness != "measured")
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 
 needs_compiler = pytest.mark.skipif(find_c_compiler() is None, reason="no C compiler on this machine")
@@ -90,6 +91,37 @@ def check(programs: Sequence, folder: Path, options: Sequence[str]) -> None:
 @pytest.mark.parametrize("options", [STRICT, measured_options()], ids=["O2", "measured"])
 def test_random_programs_give_the_bits_of_the_oracle(options, tmp_path):
     check(list(seeded_programs(40, seed=11)), tmp_path, options)
+
+
+@needs_compiler
+@pytest.mark.parametrize("options", [STRICT, measured_options()], ids=["O2", "measured"])
+def test_outputs_that_are_inputs_numbers_or_read_inside_have_the_bits_of_the_oracle(options, tmp_path):
+    check(list(seeded_programs(150, seed=41, any_outputs=True, operations=SHORT)), tmp_path, options)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        ("x: f32[0, 3]; b: f32[3]; c = b*2; y = x*c", ["c", "y"]),
+        ("x: f32[0, 3]; b: f32[3]; a = b; y = x*b; n = 7", ["a", "y", "n"]),
+        ("x: f32[0]; s: f32[]; a = s*2; y = x*a", ["a", "y"]),
+    ],
+)
+def test_outputs_beside_an_empty_one_are_written(text, outputs, tmp_path):
+    g = optimize(graph(text, outputs=outputs))
+    arrays = {n.attr("name"): np.full(n.tensor.shape, 1.5, np.float32) for n in g.inputs}
+    c = emit_program(g)
+    given = run(build([c], tmp_path, STRICT), c, g, arrays)
+    assert all(same_bits(given[name], wanted) for name, wanted in interpret(g, arrays).items())
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [("a = x; b = x + 1", ["a", "b"]), ("y = x + b; z = x", ["y", "z"]), ("y = x; z = 2; w = x*3", ["y", "z", "w"])],
+)
+def test_outputs_that_are_inputs_are_written_in_the_loop_that_reads_them(text, outputs):
+    assert emit_program(graph(text, outputs=outputs)).source.count("for (") == 1
 
 
 @needs_compiler

@@ -36,6 +36,28 @@ class Counter:
             self.add(f"v{i}")
         if not self.instructions:
             self.add_last()
+        self.outputs = {name: name for _, name in self.instructions if name not in self.read}
+        """The value of each output; None is a number."""
+
+    def draw_outputs(self) -> None:
+        """Outputs of every kind: inputs, numbers, results that are read inside or not, several names of one value."""
+        computed = [name for _, name in self.instructions]
+        self.outputs = {}
+        for i in range(self.rng.randint(1, 6)):
+            value = self.rng.choice([None, *self.inputs, *computed, *computed])
+            if value in computed and value not in self.outputs:
+                self.outputs[value] = value
+            else:
+                self.outputs[f"o{i}"] = value
+                self.lines.append(f"o{i} = {value or self.rng.choice(['7', '0.25'])}")
+
+    def drop_what_is_not_needed(self) -> None:
+        needed = set(self.outputs.values())
+        for args, name in reversed(self.instructions):
+            if name in needed:
+                needed |= set(args)
+        self.instructions = [(args, name) for args, name in self.instructions if name in needed]
+        self.inputs = [name for name in self.inputs if name in needed]
 
     def add(self, name: str) -> None:
         values = list(self.shapes)
@@ -78,11 +100,9 @@ class Counter:
     def elements(self, name: str) -> int:
         return math.prod(self.sizes[d] for d in self.shapes[name])
 
-    def size(self, name: str) -> int:
-        return BYTES[self.dtype] * self.elements(name)
-
-    def outputs(self) -> list[str]:
-        return [name for _, name in self.instructions if name not in self.read]
+    def size(self, name: str | None) -> int:
+        """Bytes; a number alone is an i64 or an f64."""
+        return 8 if name is None else BYTES[self.dtype] * self.elements(name)
 
 
 @pytest.mark.parametrize("seed", range(1000))
@@ -92,24 +112,55 @@ def test_traffic_equals_an_independent_count(seed):
     device = counter.rng.choice(devices)
     sizes = {k: v for k, v in counter.sizes.items() if k != "1"}
     used = {d for n in (*counter.inputs, *(name for _, name in counter.instructions)) for d in counter.shapes[n]}
-    e = explain("\n".join(counter.lines), device=device, sizes={k: v for k, v in sizes.items() if k in used})
+    if seed % 2:
+        counter.draw_outputs()
+    counter.drop_what_is_not_needed()
+    named = {k: v for k, v in sizes.items() if k in used}
+    e = explain("\n".join(counter.lines), device=device, sizes=named, outputs=list(counter.outputs))
     t = e.to_dict()["traffic"]
-    reads = sum(len(args) for args, _ in counter.instructions)
     assert e.to_dict()["instruction_count"] == len(counter.instructions)
-    assert t["unfused"]["array_accesses"] == reads + len(counter.instructions)
-    moved = sum(counter.size(n) for args, name in counter.instructions for n in (*args, name))
+    # Unfused: an instruction reads its distinct operands and writes its result; what no instruction writes is copied.
+    kernels = [(*args, name) for args, name in counter.instructions]
+    written = {name for _, name in counter.instructions}
+    for value in counter.outputs.values():
+        if value in written:
+            written.remove(value)
+        else:
+            kernels.append((None,) if value is None else (value, value))
+    moved = sum(counter.size(n) for kernel in kernels for n in kernel)
+    assert t["unfused"]["array_accesses"] == sum(map(len, kernels))
     assert t["unfused"]["bytes"] == moved
-    assert t["unfused"]["kernels"] == len(counter.instructions)
+    assert t["unfused"]["kernels"] == len(kernels)
     bandwidth = device.main_memory.bandwidth.value
     assert t["unfused"]["bandwidth_time_s"] == pytest.approx(moved / bandwidth)
-    inputs = [n for n in counter.inputs if n in counter.read]
-    fused = sum(counter.size(n) for n in (*inputs, *counter.outputs()))
+    # Fused: each input once, each output once.
+    crossing = [*counter.inputs, *counter.outputs.values()]
+    fused = sum(map(counter.size, crossing))
     assert t["fused"]["bytes"] == fused
-    assert t["fused"]["array_accesses"] == len(inputs) + len(counter.outputs())
+    assert t["fused"]["array_accesses"] == len(crossing)
     assert t["fused"]["kernels"] == 1
     flops = sum(counter.elements(name) for _, name in counter.instructions)
     assert e.traffic.flops == flops
     assert e.traffic.arithmetic_intensity_flop_per_byte == pytest.approx(flops / fused)
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs", "fused", "unfused"),
+    [
+        ("a = x; b = x + 1", ["a", "b"], (3, 384, 1), (4, 512, 2)),
+        ("y = x + b; z = x", ["y", "z"], (4, 512, 1), (5, 640, 2)),
+        ("y = x; z = 2; w = x*3", ["y", "z", "w"], (4, 392, 1), (5, 520, 3)),
+        ("a = x + 1; b = x + 1", ["a", "b"], (3, 384, 1), (4, 512, 2)),
+        ("a = x; b = x", ["a", "b"], (3, 384, 1), (4, 512, 2)),
+        ("b: f32[8]; a = b; y = x + b", ["a", "y"], (4, 320, 1), (5, 352, 2)),
+        ("m = max(x, -1); y = x", ["m", "y"], (3, 272, 1), (4, 400, 2)),
+        ("m = max(x, -1); n = 7", ["m", "n"], (3, 152, 1), (3, 152, 2)),
+    ],
+)
+def test_an_output_that_is_an_input_is_read_with_the_others(text, outputs, fused, unfused):
+    found = explain(text, shape=(4, 8), dtype="f32", outputs=outputs).to_dict()["traffic"]
+    for plan, wanted in (("fused", fused), ("unfused", unfused)):
+        assert tuple(found[plan][key] for key in ("array_accesses", "bytes", "kernels")) == wanted
 
 
 def test_textbook_example_on_h100():

@@ -112,12 +112,57 @@ def test_the_checker_catches_an_incomplete_border():
         check_plan(Plan(g, (first, Launch(second.nodes, (), second.writes))))
 
 
-@pytest.mark.parametrize(("text", "accesses"), [("a = x + 1; b = x + 1", 3), ("a = x; b = x", 3), ("a = 2; b = 2", 2)])
-def test_two_names_of_one_value_are_two_arrays(text, accesses):
+@pytest.mark.parametrize(
+    ("text", "single", "together"),
+    [("a = x + 1; b = x + 1", (2, 4), (1, 3)), ("a = x; b = x", (2, 4), (1, 3)), ("a = 2; b = 2", (2, 2), (1, 2))],
+)
+def test_two_names_of_one_value_are_two_arrays(text, single, together):
+    """Alone each of them is written by a kernel; the second copies what is there."""
     g = graph(text)
-    for plan in (Plan(g, tuple(single_launches(g))), fused(g)):
-        assert sum(len(launch.reads) + len(launch.writes) for launch in plan.launches) == accesses
+    for plan, wanted in ((Plan(g, tuple(single_launches(g))), single), (fused(g), together)):
         check_plan(plan)
+        assert (len(plan.launches), sum(len(x.reads) + len(x.writes) for x in plan.launches)) == wanted
+
+
+def test_an_output_that_is_an_input_is_written_by_the_launch_that_reads_it():
+    text = "x: f32[64]; y: f32[7]; a = x*2; b = y*2; c = {}"
+    for source in ("x", "y", "2"):
+        plan = check_plan(fused(graph(text.format(source), outputs=["a", "b", "c"])))
+        assert [len(launch.nodes) for launch in plan.launches] == [1, 1]
+        (copying,) = [launch for launch in plan.launches if launch.copies]
+        assert source == "2" or copying.copies == copying.reads
+
+
+def test_copies_whose_shapes_do_not_meet_are_launched_apart():
+    text = "x: f32[1]; y: f32[T]; z: f32[D]; a = x; b = y; c = z"
+    plan = check_plan(fused(graph(text)))
+    assert [[n.attr("name") for n in launch.copies] for launch in plan.launches] == [["x", "y"], ["z"]]
+    assert "b[i0] = %y[i0]" in nest_text(plan.graph, plan.launches[0].nest)
+
+
+def test_copies_stand_in_the_loops_that_read_them_or_before_them():
+    g = graph("x: f32[T, D]; b: f32[D]; m = max(x + b, -1); y = x; a = b; n = 3", outputs=["m", "y", "a", "n"])
+    (launch,) = check_plan(fused(g)).launches
+    assert nest_text(g, launch.nest).splitlines() == [
+        "for i0 in D (parallel):",
+        "  a[i0] = %b[i0]",
+        "n = 3",
+        "for i0 in T (parallel):",
+        "  for i1 in D (reduction):",
+        "    %0[i0,i1] = add %x[i0,i1], %b[i1]",
+        "    %m[i0,0] <- max %0[i0,i1]",
+        "    y[i0,i1] = %x[i0,i1]",
+    ]
+
+
+def test_the_checker_catches_an_output_that_no_launch_writes():
+    for text in ("a = x; b = x + 1", "a = 2; b = x + 1", "c = x + 1; a = c; b = c"):
+        g = graph(text, outputs=["a", "b"])
+        check_plan(Plan(g, tuple(single_launches(g))))
+        for missing in range(2):
+            launches = [x for i, x in enumerate(single_launches(g)) if i != missing]
+            with pytest.raises(VerifyError):
+                check_plan(Plan(g, tuple(launches)))
 
 
 def test_numbers_join_the_loops_of_open_shapes_and_reductions_do_not():

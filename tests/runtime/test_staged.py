@@ -11,6 +11,7 @@ from fuseline.api.kernel import kernel_of
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
 from fuseline.runtime import threads
+from fuseline.runtime.staged import StagedProgram
 from programs import ELEMENTWISE, REDUCTIONS, seeded_programs
 
 
@@ -115,8 +116,20 @@ def test_outputs_that_do_not_fit_are_named():
         k(x, out=frozen)
 
 
-def check(count: int, seed: int) -> None:
-    for p in seeded_programs(count, seed=seed, operations=(*ELEMENTWISE, *REDUCTIONS, *REDUCTIONS)):
+def test_what_is_copied_into_results_of_its_own_is_moved() -> None:
+    x, s = 4 * 3 * 8, 4 * 3
+    for text, outputs, moved in (
+        ("s = sum(x, -1)", ["s"], x + s),
+        ("s = sum(x, -1); y = x", ["s", "y"], x + s + 2 * x),
+        ("s = sum(x, -1); t = s", ["s", "t"], x + s + 2 * s),
+        ("s = sum(x, -1); n = 7", ["s", "n"], x + s + 8),
+    ):
+        assert StagedProgram(fl.optimize(fl.graph(text, outputs=outputs, shape=(3, 8)))).moved_bytes == moved
+
+
+def check(count: int, seed: int, any_outputs: bool = False) -> None:
+    operations = (*ELEMENTWISE, *REDUCTIONS, *REDUCTIONS)
+    for p in seeded_programs(count, seed=seed, operations=operations, any_outputs=any_outputs):
         g = fl.optimize(p.graph)
         if not any(n.op in REDUCTIONS for n in p.program.nodes):
             continue
@@ -130,6 +143,7 @@ def check(count: int, seed: int) -> None:
 
 def test_random_programs_with_reductions_give_the_bits_of_the_oracle():
     check(60, seed=31)
+    check(40, seed=33, any_outputs=True)
 
 
 @pytest.mark.long

@@ -179,12 +179,16 @@ class _Bench:
         """Ends the threads that rows start."""
         amounts = Sizes(sizes)
         self.unfused_bytes = int(make_ledger(single_launches(graph), amounts).bytes)
-        self.fused_bytes = int(make_ledger(fused(graph).launches, amounts).bytes)
+        launches = fused(graph).launches
+        self.fused_bytes = int(make_ledger(launches, amounts).bytes)
         self.inputs = {
             node.attr("name"): _seeded_array(_concrete(node.tensor), node.dtype.numpy, seed)
             for seed, node in enumerate(graph.inputs)
         }
         self.outputs = [np.zeros(_concrete(n.tensor), n.dtype.numpy) for n in graph.output_nodes]
+        read = {n for launch in launches for n in launch.reads}
+        self.read = [self.inputs[n.attr("name")] for n in graph.inputs if n in read]
+        """The inputs that the fused program reads: all that a copy of its arrays may read."""
 
     @property
     def elementwise(self) -> bool:
@@ -246,11 +250,11 @@ class _Bench:
     def limits(self, scratch: list[Array], count: int) -> list[Callable[[], object]]:
         """Copies of the same arrays with both kinds of stores; none where it is no copy (a reduction, a result that is
         smaller than the others) or no loop can read the dtypes."""
-        shapes = [a.shape for a in (*self.inputs.values(), *self.outputs)]
+        shapes = [a.shape for a in (*self.read, *self.outputs)]
         if not self.elementwise or any(o.shape != np.broadcast_shapes(*shapes) for o in self.outputs):
             return []
         try:
-            return [copy_limit(list(self.inputs.values()), scratch, count, past_caches=past) for past in (False, True)]
+            return [copy_limit(self.read, scratch, count, past_caches=past) for past in (False, True)]
         except UnsupportedError:
             return []
 

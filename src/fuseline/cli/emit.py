@@ -101,9 +101,7 @@ def _nests(found: Graph) -> str:
     from fuseline.plan.loopnest import nest_text
 
     launches = fused(found).launches
-    texts = [nest_text(found, launch.nest) for launch in launches if launch.nodes]
-    if not texts:
-        return "# no loops: every output is an input or a number\n"
+    texts = [nest_text(found, launch.nest) for launch in launches]
     if len(texts) == 1:
         return texts[0]
     reduced = [n.args[0] for n in found.nodes if OPERATIONS[n.op].index_rule == "reduction"]

@@ -117,11 +117,15 @@ def make_ledger(launches: Iterable[Launch], sizes: Sizes) -> Ledger:
     lines: list[Line] = []
     alike: dict[tuple[object, ...], list[Any]] = {}  # a launch of each kind, and how many there are
     for launch in launches:
-        if len(launch.nodes) != 1:
+        nodes, reads, writes = launch
+        if len(nodes) > 1:
             lines.append(_line(launch, sizes))
             continue
-        (node,) = launch.nodes
-        kind = (node.op, id(node.type), len(launch.writes), *[id(a.type) for a in (*node.args, *launch.reads)])
+        computed: tuple[object, ...] = ()
+        if nodes:
+            node = nodes[0]
+            computed = (node.op, id(node.type), *[id(a.type) for a in node.args])
+        kind = (*computed, None, *[id(n.type) for n in reads], None, *[id(n.type) for n in writes])
         entry = alike.get(kind)
         if entry is None:
             alike[kind] = [launch, 1]

@@ -30,11 +30,15 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One instruction inside the loops. A reduction's write is its accumulator."""
+    """One instruction inside the loops. A reduction's write is its accumulator.
+
+    A copy writes ``node``, which is there already, to the outputs that it is.
+    """
 
     node: Node
     reads: tuple[Access, ...]
     write: Access
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +87,34 @@ def iteration_space(nodes: Sequence[Node]) -> Shape | None:
     return broadcast(shapes)
 
 
-def build_nest(nodes: Sequence[Node]) -> LoopNest:
-    """The nest of a launch that computes ``nodes``, given in an order in which operands come first.
+def build_nest(nodes: Sequence[Node], copies: Sequence[Node] = ()) -> LoopNest:
+    """The nest of a launch that computes ``nodes``, given in an order in which operands come first, and writes
+    ``copies`` along the way.
 
     Values that need the whole of a reduction run in a later inner loop than it (a phase); loops that no statement of a
-    phase depends on are left out of it.
+    phase depends on are left out of it. Copies of another shape than the whole have loops of their own before it: there
+    each element is written once, and also where the whole is empty.
     """
-    shape = iteration_space(nodes)
+    shape = iteration_space(nodes) if nodes else copies[0].tensor.shape
+    apart = [n for n in copies if n.tensor.shape != shape]
+    along = [n for n in copies if n.tensor.shape == shape]
+    before: list[Loop | Statement] = []
+    for other in dict.fromkeys([n.tensor.shape for n in apart]):
+        before += build_nest([], [n for n in apart if n.tensor.shape == other]).body
     if shape is None:
         single = [_statement(n, None) for n in nodes if n.tensor.shape == ()]  # computed once, before the loop
-        each = tuple(_statement(n, None) for n in nodes if n.tensor.shape != ())
-        return LoopNest(None, (*single, Loop(0, None, "parallel", each)))
+        each = [_statement(n, None) for n in nodes if n.tensor.shape != ()] + [_copy(n, None) for n in along]
+        return LoopNest(None, (*before, *single, Loop(0, None, "parallel", tuple(each))))
     reduced = sorted({axis for n in nodes for axis in reduced_axes(n)})
     phases = _phases(nodes)
     inner: list[Loop | Statement] = []
     for phase in range(max(phases.values(), default=0) + 1):
         members = [n for n in nodes if phases[n] == phase]
-        inner += _phase_loops(members, shape, reduced)
+        inner += _phase_loops(members, shape, reduced, () if phase else along)
     body = tuple(inner)
     for axis in reversed([j for j in range(len(shape)) if j not in reduced]):
         body = (Loop(axis, shape[axis], "parallel", body),)
-    return LoopNest(shape, body)
+    return LoopNest(shape, (*before, *body))
 
 
 def _phases(nodes: Sequence[Node]) -> Mapping[Node, int]:
@@ -113,7 +124,9 @@ def _phases(nodes: Sequence[Node]) -> Mapping[Node, int]:
     return phase
 
 
-def _phase_loops(members: Sequence[Node], shape: Shape, reduced: Sequence[int]) -> list[Loop | Statement]:
+def _phase_loops(
+    members: Sequence[Node], shape: Shape, reduced: Sequence[int], copies: Sequence[Node]
+) -> list[Loop | Statement]:
     """The statements of one phase: those that vary along reduced axes in an inner loop, the others before it."""
     once: list[Loop | Statement] = []
     varying: list[Loop | Statement] = []
@@ -122,6 +135,7 @@ def _phase_loops(members: Sequence[Node], shape: Shape, reduced: Sequence[int]) 
         maps = [a.map for a in (*statement.reads, statement.write) if a.map is not None]
         target = varying if any(m.depends_on(axis) for m in maps for axis in reduced) else once
         target.append(statement)
+    (varying if reduced else once).extend([_copy(n, shape) for n in copies])
     if not varying:
         return once
     inner = tuple(varying)
@@ -133,6 +147,12 @@ def _phase_loops(members: Sequence[Node], shape: Shape, reduced: Sequence[int]) 
 
 def _statement(node: Node, shape: Shape | None) -> Statement:
     return Statement(node, tuple(_access(a, shape) for a in node.args), _access(node, shape))
+
+
+def _copy(node: Node, shape: Shape | None) -> Statement:
+    """Writes ``node`` in loops over its own shape."""
+    access = Access(node, None if node.op == "const" or shape is None else broadcast_map(shape, shape))
+    return Statement(node, (access,), access, is_copy=True)
 
 
 def _access(value: Node, shape: Shape | None) -> Access:
@@ -153,7 +173,7 @@ def nest_text(graph: Graph, nest: LoopNest) -> str:
         item, depth = stack.pop()
         pad = "  " * depth
         if isinstance(item, Statement):
-            lines.append(pad + _statement_text(graph, item))
+            lines += [pad + line for line in _statement_lines(graph, item)]
             continue
         extent = "elements" if item.extent is None else str(item.extent)
         lines.append(f"{pad}for i{item.index} in {extent} ({item.kind}):")
@@ -161,7 +181,8 @@ def nest_text(graph: Graph, nest: LoopNest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _statement_text(graph: Graph, statement: Statement) -> str:
+def _statement_lines(graph: Graph, statement: Statement) -> list[str]:
+    """What a statement computes, or each output that a copy writes."""
     from fuseline.ir.text import const_text
 
     def shown(access: Access) -> str:
@@ -169,6 +190,10 @@ def _statement_text(graph: Graph, statement: Statement) -> str:
             return const_text(access.value)
         return f"%{graph.label(access.value)}{access.map if access.map is not None else ''}"
 
+    if statement.is_copy:
+        index = statement.write.map if statement.write.map is not None else ""
+        (source,) = [shown(a) for a in statement.reads]
+        return [f"{name}{index} = {source}" for name, node in graph.outputs if node is statement.node]
     arrow = "<-" if reduced_axes(statement.node) else "="
     reads = ", ".join(shown(a) for a in statement.reads)
-    return f"{shown(statement.write)} {arrow} {statement.node.op} {reads}"
+    return [f"{shown(statement.write)} {arrow} {statement.node.op} {reads}"]

@@ -6,7 +6,7 @@ Every stage computes what the interpreter computes, so the bits are the oracle's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +77,18 @@ class StagedProgram:
 
     @property
     def moved_bytes(self) -> int:
-        """What the stages read and write, each array once a stage."""
-        moved = (n for stage in self.stages for n in (*stage.reads, *stage.writes) if n.op != "const")
+        """What the stages read and write, each array once a stage, and what is copied into results of their own."""
+        moved = [n for stage in self.stages for n in (*stage.reads, *stage.writes) if n.op != "const"]
+        copied = [n for n, own in self._results() if not own]
+        moved += [*copied, *(n for n in copied if n.op != "const")]
         return sum(n.dtype.size_bytes(n.tensor.element_count()) for n in moved)
+
+    def _results(self) -> Iterator[tuple[Node, bool]]:
+        """The value of each output, and whether a stage made an array that this output can have."""
+        given: set[Node] = set()
+        for node in self.graph.output_nodes:
+            yield node, not node.is_source and node not in given
+            given.add(node)
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name; each is an array of its own."""
@@ -87,12 +96,9 @@ class StagedProgram:
         for stage in self.stages:
             stage.run(values)
         results: dict[str, Array] = {}
-        given: set[Node] = set()
-        for name, node in self.graph.outputs:
+        for name, (node, own) in zip(self.graph.output_names, self._results(), strict=True):
             value = const_array(node).astype(node.dtype.numpy) if node.op == "const" else values[node]
-            own = node.op not in ("input", "const") and node not in given
             results[name] = value if own else np.array(value)
-            given.add(node)
         return results
 
 

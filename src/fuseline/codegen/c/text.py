@@ -6,16 +6,17 @@ One temporary per value keeps the rounding order and meets no compiler's nesting
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fuseline.codegen.c.primitives import C_TYPES, LIBM, expression, literal
 from fuseline.errors import UnsupportedError
 from fuseline.excerpts import printable
-from fuseline.ir.graph import Graph
+from fuseline.ir.graph import Graph, topological
 from fuseline.ir.node import Node
 from fuseline.ir.size import Dim, Shape, names_in
-from fuseline.plan.launch import Plan, fused
-from fuseline.plan.loopnest import Access, Loop, Statement
+from fuseline.plan.launch import Launch, Plan, fused
+from fuseline.plan.loopnest import Access, Loop, LoopNest, Statement, build_nest
 
 _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
@@ -85,6 +86,12 @@ class _Writer:
         self.size_names = {size: self.fresh(size) for size in sizes}
         self.pointers: dict[Node, str] = {n: self.fresh(self.graph.label(n)) for n in self.graph.inputs}
         self.outputs: list[tuple[Node, str]] = [(n, self.fresh(name)) for name, n in self.graph.outputs]
+        self.places: dict[Node, list[str]] = {}
+        """The pointers of the outputs that a value is."""
+        for node, pointer in self.outputs:
+            self.places.setdefault(node, []).append(pointer)
+        self.stored: frozenset[Node] = frozenset()
+        """The values that the present loops write."""
         self.locals: dict[Node, str] = {}
         self.lines: list[str] = []
 
@@ -94,11 +101,9 @@ class _Writer:
         if crossing:
             raise UnsupportedError("the C text has one launch; this program needs storage between several")
         for launch in self.plan.launches:
-            if launch.nodes:
-                for item in launch.nest.body:
+            for nest, self.stored in _nests(launch):
+                for item in nest.body:
                     self.write(item, 1)
-            else:
-                self.copy(launch.writes[0])
         prototype = self.prototype()
         body = "\n".join([f"{prototype}\n{{", *self.lines, "}"])
         includes = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>"
@@ -156,28 +161,26 @@ class _Writer:
     def statement(self, statement: Statement, pad: str) -> None:
         node = statement.node
         args = [self.operand(a) for a in statement.reads]
+        if statement.is_copy:
+            self.store(statement, args[0], pad)
+            return
         name = self.fresh(self.graph.label(node))
         self.locals[node] = name
         c = C_TYPES[node.dtype.name]
         self.lines.append(f"{pad}const {c} {name} = {expression(node, args, self.helpers)};")
-        for output, pointer in self.outputs:
-            if output is node:
-                self.lines.append(f"{pad}{pointer}[{self.index(statement.write)}] = {name};")
+        if node in self.stored:
+            self.store(statement, name, pad)
+
+    def store(self, statement: Statement, value: str, pad: str) -> None:
+        """Write a value to the outputs that it is."""
+        for pointer in self.places.get(statement.node, ()):
+            self.lines.append(f"{pad}{pointer}[{self.index(statement.write)}] = {value};")
 
     def operand(self, access: Access) -> str:
         node = access.value
         if node.op == "const":
             return literal(node)
         return self.locals.get(node) or f"{self.pointers[node]}[{self.index(access)}]"
-
-    def copy(self, node: Node) -> None:
-        """An output that is an input or a number."""
-        count = "n" if node.tensor.shape is None else self.product(node.tensor.shape)
-        for output, pointer in self.outputs:
-            if output is node:
-                value = literal(node) if node.op == "const" else f"{self.pointers[node]}[i]"
-                self.lines.append(f"    for (int64_t i = 0; i < {count}; ++i)")
-                self.lines.append(f"        {pointer}[i] = {value};")
 
     # ── indices ──
 
@@ -205,6 +208,23 @@ class _Writer:
         if dim.op in ("+", "*"):
             return "(" + f" {dim.op} ".join(self.dim(a) for a in dim.args) + ")"
         raise UnsupportedError(f"the C text has no dimension {dim}")
+
+
+def _nests(launch: Launch) -> Iterator[tuple[LoopNest, frozenset[Node]]]:
+    """The loops of a launch with what each of them writes: one nest for the outputs of each shape.
+
+    In a nest over a larger shape an output would be written again and again, and never where that shape is empty.
+    """
+    computed = set(launch.nodes)
+    shapes = dict.fromkeys([n.tensor.shape for n in launch.writes])
+    if launch.nest.shape is None or set(shapes) == {launch.nest.shape}:
+        yield launch.nest, frozenset(launch.writes)
+        return
+    for shape in shapes:
+        written = dict.fromkeys([n for n in launch.writes if n.tensor.shape == shape])
+        needed = set(topological([n for n in written if n in computed]))
+        nodes = [n for n in launch.nodes if n in needed]
+        yield build_nest(nodes, [n for n in written if n not in computed]), frozenset(written)
 
 
 def _function_name(name: str) -> str:
