@@ -123,6 +123,26 @@ def test_a_reduction_is_no_epilogue() -> None:
     assert "epilogue_next" not in of(explain("sum(x)"))
 
 
+DROPPED = "x: f32[T, D]; y = log(sum(exp(x), -1, keepdims=False))"
+
+
+def test_an_axis_that_is_dropped_is_named_where_keeping_it_saves_a_kernel() -> None:
+    sizes = {"T": 4096, "D": 1024}
+    (found,) = [r for r in traffic_remarks(explain(DROPPED, sizes=sizes)) if r.key == "dropped_axes_cost_kernels"]
+    assert dict(found.values) == {"names": ("sum",), "kernels": "1", "before": "2"}
+    kept = DROPPED.replace("False", "True")
+    meets_a_vector = "x: f32[T, D]; w: f32[T]; y = sum(x, -1, keepdims=False)*w"  # which has no axis to line up with
+    nothing_follows = "x: f32[T, D]; y = sum(exp(x), -1, keepdims=False)"
+    for program in (kept, meets_a_vector, nothing_follows, DROPPED.replace(", -1", "")):
+        assert "dropped_axes_cost_kernels" not in of(explain(program, sizes=sizes))
+
+
+def test_the_epilogue_finds_an_input_that_is_an_output_in_registers_as_well() -> None:
+    e = explain(graph("y = x + b; z = x", "bf16", outputs=["y", "z"]))
+    (found,) = [r for r in traffic_remarks(e) if r.key == "epilogue_next"]
+    assert str(found.values["share"]).startswith("25")
+
+
 def test_functions_are_weighed_against_the_bytes() -> None:
     assert "functions_hide_behind_memory" in of(explain("exp(x) + y + z"))
     assert "functions_outweigh_memory" in of(explain("sin(x)*cos(x)*tan(x)*exp(x)*log(x)*tanh(x)*erf(x)"))
@@ -322,6 +342,7 @@ def cases() -> Iterator[list[Remark]]:
     ):
         several = explain(program)
         yield [*dataflow_remarks(several), *traffic_remarks(several), *memory_remarks(several)]
+    yield traffic_remarks(explain(DROPPED, sizes={"T": 64, "D": 64}))
     for libm in (100, 240, 310):
         for own, planned in ((25, 150), (400, 239), (400, 60)):
             rows = [row("numpy", 240), row("numpy-planned", planned), row("c-libm", libm), row("c-own", own, share=0.9)]

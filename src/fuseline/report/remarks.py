@@ -14,6 +14,8 @@ from fuseline.cost.ledger import Sizes
 from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.graph import Graph
 from fuseline.ops import OPERATIONS
+from fuseline.plan.kept_axes import drops_axes, with_kept_axes
+from fuseline.plan.launch import fused
 from fuseline.report.catalogue import resolve_language, text, topic_texts
 from fuseline.report.wrapping import unbroken
 from fuseline.units import format_bytes, format_number, format_percent, format_rate, format_time
@@ -146,7 +148,7 @@ def called_functions(graph: Graph) -> tuple[str, ...]:
 def traffic_remarks(e: Explanation) -> list[Remark]:
     """What fusion saves, what bounds the fused program, and what to do next."""
     bound = {"memory": _memory_bound, "compute": _compute_bound, "latency": _latency_bound}[e.traffic.bound]
-    return [_fusion(e), *bound(e), *_decode(e), *_functions(e)]
+    return [_fusion(e), *_dropped_axes(e), *bound(e), *_decode(e), *_functions(e)]
 
 
 def _fusion(e: Explanation) -> Remark:
@@ -158,6 +160,18 @@ def _fusion(e: Explanation) -> Remark:
     if apart.bytes <= (1 + TANGIBLE) * together.bytes:
         return _remark("fusion_saves_little", **facts)
     return _remark("fusion_saves" if together.kernels == 1 else "fusion_saves_in_several_kernels", **facts)
+
+
+def _dropped_axes(e: Explanation) -> list[Remark]:
+    """What reductions that drop their axes cost: nothing that reads them lines up with their loops."""
+    before = e.traffic.fused.kernels
+    kept = with_kept_axes(e.graph) if before > 1 else None
+    if kept is None:
+        return []
+    kernels = len(fused(kept).launches)
+    names = tuple(dict.fromkeys([n.op for n in e.graph.nodes if drops_axes(n)]))
+    facts = {"names": names, "kernels": number(kernels), "before": number(before)}
+    return [_remark("dropped_axes_cost_kernels", **facts)] if kernels < before else []
 
 
 def _memory_bound(e: Explanation) -> list[Remark]:
