@@ -127,6 +127,42 @@ def test_sizes_dtypes_and_index_maps_must_be_equal(
     assert not graph.overwrites
 
 
+@pytest.mark.parametrize(
+    ("view", "use", "why"),
+    [
+        (value("b", view_of=0), Use(1, may_overwrite=False, same_index=True), "does not allow its result in b"),
+        (value("b", view_of=0), Use(1, may_overwrite=True, same_index=False), "other positions of b"),
+        (value("b", 2, view_of=0), same(1), "b has 8 bytes, r 16"),
+        (value("b", 8, 2, view_of=0), same(1), "elements of b have 2 bytes"),
+    ],
+)
+def test_what_is_asked_of_an_operand_is_asked_of_every_view_read_beside_it(
+    view: StoredValue, use: Use, why: str
+) -> None:
+    for uses, operand in (((same(0), use), 0), ((use, same(0)), 0), ((same(0), use), 1)):
+        graph = StorageGraph(
+            (value("a"), view, value("r", output=True)),
+            (Operation("make", (0,), ()), Operation("view", (1,), (Use(0),)), Operation("op", (2,), uses)),
+        )
+        objection = graph.objection(Overwrite(2, 2, operand))
+        assert objection is not None and why in objection
+        assert not graph.overwrites
+
+
+def test_a_donated_input_is_overwritten_only_by_what_its_alignment_is_enough_for() -> None:
+    def taken(donated: int, first: int, second: int) -> set[tuple[str, str]]:
+        values = (
+            value("x", origin=Origin.DONATED, alignment=donated),
+            value("y", alignment=first),
+            value("z", alignment=second, output=True),
+        )
+        return chosen(StorageGraph(values, (Operation("y", (1,), (same(0),)), Operation("z", (2,), (same(1),)))))
+
+    assert taken(64, 64, 16) == {("y", "x"), ("z", "y")}
+    assert taken(16, 16, 64) == {("y", "x")}
+    assert taken(16, 64, 16) == {("z", "y")}
+
+
 def test_adding_a_value_to_its_own_transpose_never_overwrites_it() -> None:
     values = (value("a"), value("t", view_of=0), value("r", output=True))
     operations = (
@@ -269,6 +305,16 @@ def test_a_graph_of_what_does_not_exist_is_refused(
 ) -> None:
     with pytest.raises(PlanError, match=message):
         StorageGraph(values, operations)
+
+
+def test_of_operands_of_different_alignments_the_one_that_saves_most_is_taken() -> None:
+    graph = StorageGraph(
+        (value("a"), value("b", alignment=64), value("r", alignment=64, output=True)),
+        (Operation("a", (0,), ()), Operation("b", (1,), ()), Operation("r", (2,), (same(0), same(1)))),
+    )
+    assert chosen(graph) == {("r", "b")}
+    plan = plan_graph(graph)
+    assert plan.optimal and plan.arena.peak_bytes == plan.peak_bytes == 80
 
 
 def test_alignments_in_one_storage_are_all_kept() -> None:

@@ -7,19 +7,24 @@ from itertools import permutations
 
 import pytest
 
+import fuseline as fl
 from fuseline.errors import InfeasibleError
 from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
 from fuseline.plan.joint import plan_graph
 from fuseline.plan.schedule.problem import ScheduleProblem, Value, peak_of
 
 
-def random_graph(rng: random.Random, count: int = 5) -> StorageGraph:
+def random_graph(rng: random.Random, count: int = 5, alignments: tuple[int, ...] = (1,)) -> StorageGraph:
     sizes = [rng.choice((4, 4, 8, 12, 32)) for _ in range(count + 1)]
     values = [StoredValue("x", sizes[0], 4, Origin.INPUT)]
     operations = []
     for k in range(count):
         operands = rng.sample(range(k + 1), min(k + 1, rng.randint(1, 2)))
-        values.append(StoredValue(f"v{k}", sizes[k + 1], 4, output=k == count - 1 or rng.random() < 0.3))
+        values.append(
+            StoredValue(
+                f"v{k}", sizes[k + 1], 4, output=k == count - 1 or rng.random() < 0.3, alignment=rng.choice(alignments)
+            )
+        )
         operations.append(Operation(f"f{k}", (k + 1,), tuple(Use(v, True, True) for v in operands)))
     return StorageGraph(tuple(values), tuple(operations))
 
@@ -32,11 +37,63 @@ def orders(problem: ScheduleProblem) -> list[tuple[int, ...]]:
     ]
 
 
-def test_bound_and_optimality_hold_for_all_orders() -> None:
+def alive_by_hand(graph: StorageGraph, order: tuple[int, ...], alignment: int) -> int:
+    """The most bytes alive at once, each value a multiple of ``alignment`` long; operation k makes value k + 1."""
+    last = {v: order.index(v - 1) for v in range(1, len(graph.values))}
+    for t, u in enumerate(order):
+        last |= {use.value: t for use in graph.operations[u].operands if use.value}
+    last |= {v: len(order) for v in last if graph.values[v].output}
+    most, alive = 0, set[int]()
+    for t, u in enumerate(order):
+        size = graph.values[u + 1].size_bytes
+        dying = [use.value for use in graph.operations[u].operands if use.value and last[use.value] == t]
+        taken = next((v for v in dying if graph.values[v].size_bytes == size), None)
+        alive = alive - {taken} | {u + 1}
+        most = max(most, sum(-(-graph.values[v].size_bytes // alignment) * alignment for v in alive))
+        alive = {v for v in alive if last[v] > t}
+    return most
+
+
+@pytest.mark.parametrize("alignment", [1, 16, 64])
+def test_the_order_is_the_best_of_all_by_what_lies_in_the_arena(alignment: int) -> None:
+    rng = random.Random(alignment)
+    for _ in range(120):
+        graph = random_graph(rng, rng.randint(1, 6), (alignment,))
+        plan = plan_graph(graph)
+        every = orders(graph.schedule_problem)
+        least = min(alive_by_hand(graph, order, alignment) for order in every)
+        assert plan.lower_bound_bytes == plan.peak_bytes == alive_by_hand(graph, plan.order, alignment) == least
+        if plan.arena.peak_bytes > least:  # whole buffers need not fill what sums fill: no order may do better
+            assert not plan.optimal
+            assert plan.arena.peak_bytes == min(plan_graph(graph, order=order).arena.peak_bytes for order in every)
+
+
+def test_small_arrays_are_ordered_by_the_lines_that_they_fill() -> None:
+    source = (
+        "x: f32[T,D]; y: f32[T,D]; c: f32[D]; e: f32[T,1]; s: f32[]; "
+        "v0=maximum(s,c); v1=maximum(y,c); v2=e+s; v3=v1*v2; v4=v3*v0; v5=x-c"
+    )
+    plan = fl.plan_program(source, sizes={"T": 3, "D": 4}, alignment=64)
+    assert (plan.arena.peak_bytes, plan.optimal) == (128, True)
+    # The figures that are compared with the arena count as it does.
+    assert plan.peak_bytes == 128 <= min(plan.program_order_peak_bytes, plan.peak_without_reuse_bytes)
+    assert fl.explain(source, sizes={"T": 3, "D": 4}).memory.placement.peak_bytes == 128
+
+
+@pytest.mark.parametrize("alignment", [1, 16, 64])
+def test_one_instruction_is_proven_at_every_alignment(alignment: int) -> None:
+    plan = fl.plan_program("out = x + y", "4x4", alignment=alignment)
+    assert (plan.arena.peak_bytes, plan.optimal) == (max(32, alignment), True)
+    with pytest.raises(InfeasibleError, match="infeasible: every order keeps"):
+        fl.plan_program("out = x + y", "4x4", alignment=alignment, capacity=max(32, alignment) - 1)
+
+
+@pytest.mark.parametrize("alignments", [(1,), (64,), (1, 16, 64), (4, 6)])
+def test_bound_and_optimality_hold_for_all_orders(alignments: tuple[int, ...]) -> None:
     rng = random.Random(5)
     proven = 0
     for _ in range(40):
-        graph = random_graph(rng)
+        graph = random_graph(rng, alignments=alignments)
         plan = plan_graph(graph)
         problem = graph.schedule_problem
         arenas = [plan_graph(graph, order=order).arena.peak_bytes for order in orders(problem)]

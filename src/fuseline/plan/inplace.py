@@ -2,7 +2,8 @@
 description.
 
 One idea: a *storage* is a root value and every view of it. Readers are counted over the whole storage, an output keeps
-the whole storage alive, and overwriting any of its values overwrites them all.
+the whole storage alive, and overwriting any of its values overwrites them all: what an operation says of one operand
+holds only where it says the same of all others that lie in that storage.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import cached_property
 
 from fuseline.errors import PlanError
 from fuseline.plan.arena.arguments import require_alignment, whole_number
-from fuseline.plan.arena.types import Buffer, Instance
+from fuseline.plan.arena.types import Buffer, Instance, filled_up
 from fuseline.plan.schedule.problem import ScheduleProblem, Value
 
 
@@ -33,8 +34,9 @@ class StoredValue:
     """A value as storage. ``size_bytes`` is elements × whole bytes an element (packed types by their own rule).
 
     ``view_of`` names the value whose bytes it shares (reshape, transpose, slice, any operation without a copy).
-    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes. What is made
-    ``outside`` lies in memory of its operation's own: not in the arena, and nothing overwrites it.
+    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes: what a computed
+    value needs, and what the caller promises of an input. What is made ``outside`` lies in memory of its operation's
+    own: not in the arena, and nothing overwrites it.
     """
 
     name: str
@@ -171,6 +173,22 @@ class StorageGraph:
         return tuple(tuple(found[self.root[v]]) for v in range(len(self.values)))
 
     @cached_property
+    def alignment(self) -> tuple[int, ...]:
+        """For each value the alignment in bytes of the storage it lies in: what the root and all its views need."""
+        common = [1] * len(self.values)
+        for v, value in enumerate(self.values):
+            root = self.root[v]
+            if common[root] % value.alignment:
+                common[root] = math.lcm(common[root], value.alignment)
+        return tuple([common[root] for root in self.root])
+
+    @cached_property
+    def storage_bytes(self) -> tuple[int, ...]:
+        """For each value what the storage it lies in takes of an arena: its root's size, filled up to its alignment."""
+        sizes = [value.size_bytes for value in self.values]
+        return tuple([filled_up(sizes[root], self.alignment[root]) for root in self.root])
+
+    @cached_property
     def kept(self) -> tuple[bool, ...]:
         """For each value whether its storage lives to the end: an output lies in it, or the caller still owns it."""
         lasting = [False] * len(self.values)
@@ -180,7 +198,10 @@ class StorageGraph:
         return tuple(lasting[self.root[v]] for v in range(len(self.values)))
 
     def objection(self, overwrite: Overwrite) -> str | None:
-        """Why ``overwrite`` is illegal in every order, or ``None``. Being the last reader is left to the order."""
+        """Why ``overwrite`` is illegal in every order, or ``None``.
+
+        Being the last reader is left to the order, and so is the alignment of what may lie in a donated input.
+        """
         operation = self.operations[overwrite.operation]
         result, operand = self.values[overwrite.result], self.values[overwrite.operand]
         root = self.root[overwrite.operand]
@@ -189,17 +210,19 @@ class StorageGraph:
             return f"{operation.name} does not make {result.name} from {operand.name}"
         if result.view_of is not None:
             return f"{result.name} is a view and writes nothing"
-        if not all(use.may_overwrite for use in uses if use.value == overwrite.operand):
-            return f"{operation.name} does not allow its result in this operand"
-        if operand.size_bytes != result.size_bytes:
-            return f"{operand.name} has {operand.size_bytes} bytes, {result.name} {result.size_bytes}"
-        if operand.element_bytes != result.element_bytes:
-            of_result = f"of {result.name} {result.element_bytes}"
-            return f"elements of {operand.name} have {operand.element_bytes} bytes, {of_result}"
+        for use in uses:
+            read = self.values[use.value]
+            if not use.may_overwrite:
+                return f"{operation.name} does not allow its result in {read.name}"
+            if read.size_bytes != result.size_bytes:
+                return f"{read.name} has {read.size_bytes} bytes, {result.name} {result.size_bytes}"
+            if read.element_bytes != result.element_bytes:
+                of_result = f"of {result.name} {result.element_bytes}"
+                return f"elements of {read.name} have {read.element_bytes} bytes, {of_result}"
+            if not use.same_index:
+                return f"{operation.name} reads other positions of {read.name} than it writes"
         if self.values[root].size_bytes != operand.size_bytes:
             return f"{operand.name} is only a part of the storage of {self.values[root].name}"
-        if not all(use.same_index for use in uses):
-            return f"{operation.name} reads other positions of {operand.name} than it writes"
         origin = self.values[root].origin
         if origin in (Origin.INPUT, Origin.CONSTANT):
             return (
@@ -228,19 +251,29 @@ class StorageGraph:
                         overwrite = Overwrite(u, result, operand)
                         if self.objection(overwrite) is None:
                             found.append(overwrite)
-        found.sort(key=lambda o: (o.operation, self.operations[o.operation].results.index(o.result)))
+        # A result takes the first of these that its order allows: of operands of different alignments the largest.
+        found.sort(
+            key=lambda o: (
+                o.operation,
+                self.operations[o.operation].results.index(o.result),
+                -self.storage_bytes[o.operand],
+            )
+        )
         return tuple(found)
 
     @cached_property
     def schedule_problem(self) -> ScheduleProblem:
         """The operations' order as a problem over storages; inputs and constants that the caller keeps are not
         counted.
+
+        A storage counts as many bytes as in `instance`, so that orders are compared by what their arenas hold. Where a
+        result takes a storage of another alignment, their one buffer may be larger, never smaller.
         """
         index = {root: k for k, root in enumerate(dict.fromkeys(self.root))}
         producer = {v: u for u, operation in enumerate(self.operations) for v in operation.results}
         values = [
             Value(
-                0 if self.values[root].origin in (Origin.INPUT, Origin.CONSTANT) else self.values[root].size_bytes,
+                0 if self.values[root].origin in (Origin.INPUT, Origin.CONSTANT) else self.storage_bytes[root],
                 producer.get(root, -1),
                 self.readers[root],
                 self.kept[root],
@@ -268,15 +301,24 @@ class StorageGraph:
     def chosen_overwrites(self, order: Sequence[int]) -> tuple[Overwrite, ...]:
         """The overwrites that ``order`` makes legal, each operation's first that fits; every storage is taken at most
         once.
+
+        In bytes that the caller donated, which no plan can move, lies only what is content with their alignment.
         """
         position = {u: t for t, u in enumerate(order)}
         last = [max((position[u] for u in readers), default=-1) for readers in self.readers]
         chosen: list[Overwrite] = []
         taken: set[tuple[int, int]] = set()
+        donated: dict[int, int] = {  # the alignment of the caller's bytes that a storage lies in
+            v: value.alignment for v, value in enumerate(self.values) if value.origin is Origin.DONATED
+        }
         for overwrite in sorted(self.overwrites, key=lambda o: position[o.operation]):
             u, root = overwrite.operation, self.root[overwrite.operand]
             if last[root] != position[u] or {(u, overwrite.result), (u, -1 - root)} & taken:
                 continue
+            if root in donated:
+                if donated[root] % self.alignment[overwrite.result]:
+                    continue
+                donated[overwrite.result] = donated[root]
             taken |= {(u, overwrite.result), (u, -1 - root)}
             chosen.append(overwrite)
         return tuple(chosen)
@@ -331,7 +373,7 @@ class StorageGraph:
             start, end = lifetimes[v]
             lower[owner] = min(lower.get(owner, start), start)
             upper[owner] = max(upper.get(owner, end), end)
-            alignment[owner] = math.lcm(alignment.get(owner, 1), self.values[v].alignment)
+            alignment[owner] = math.lcm(alignment.get(owner, 1), self.alignment[v])
             if self.kept[v] and not with_outputs:
                 outside.add(owner)
         return Instance(
@@ -340,7 +382,7 @@ class StorageGraph:
                     self.values[r].name,
                     lower[r],
                     upper[r],
-                    -(-self.values[r].size_bytes // alignment[r]) * alignment[r],
+                    filled_up(self.values[r].size_bytes, alignment[r]),
                     alignment[r],
                 )
                 for r in lower

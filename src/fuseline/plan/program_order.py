@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from fuseline.plan.arena.planner import plan_instance
-from fuseline.plan.arena.types import Buffer, Instance, PlanResult
+from fuseline.plan.arena.types import Buffer, Instance, PlanResult, filled_up
 from fuseline.plan.buffers import BufferPlan
 from fuseline.plan.joint import BOUNDED_NODES, Stored
 
@@ -65,12 +65,11 @@ def arena_in_program_order(
             storages[index].upper = max(storages[index].upper, upper)
         else:
             index = newest[a.buffer] = len(storages)
-            storages.append(_Storage(position, upper, a.size_bytes))
+            storages.append(_Storage(position, upper, filled_up(a.size_bytes, alignment)))
         storage_of.append(index)
     buffers = tuple(
         [
-            Buffer(name_of(s.first), s.first, s.upper, -(-s.size_bytes // alignment) * alignment, alignment)
-            for s in storages
+            Buffer(name_of(s.first), s.first, s.upper, s.size_bytes, alignment) for s in storages
         ]
     )
     arena = plan_instance(Instance(buffers, name), node_limit=BOUNDED_NODES)

@@ -22,6 +22,14 @@ MAX_TOTAL_BYTES = 2**60
 """All buffers one on the other, so that every offset that a search may try is far from the end of 64-bit integers."""
 
 
+def filled_up(size_bytes: int, alignment: int) -> int:
+    """The bytes that a value takes where every buffer is a multiple of its alignment long: the least not below its size.
+
+    What the search of an order counts and what the arena is filled with are this one number.
+    """
+    return -(-size_bytes // alignment) * alignment
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A part ``[lower, upper)`` of a lifetime during which a buffer needs less than all of its bytes.
