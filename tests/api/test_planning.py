@@ -132,6 +132,14 @@ def test_options_of_both_planners_are_the_same(planned: Planner, options: dict[s
     assert planned(**options).peak_bytes == planned().peak_bytes
 
 
+def test_a_shape_of_more_elements_than_can_be_counted_is_refused_in_the_same_words_everywhere() -> None:
+    words = r"an array of shape \[(4294967296,4294967296|N,N)\] has 2\*\*63 elements or more"
+    for shape, source in (((2**32, 2**32), "out = x + 1"), (None, "x: f32[N, N]; out = x + 1")):
+        for call in (fl.plan_program, fl.explain):
+            with pytest.raises(LimitError, match=words):
+                call(source, shape, sizes=None if shape else {"N": 2**32})
+
+
 @pytest.mark.parametrize("alignment", [0, -4, 1.5, "64", None, True])
 def test_an_alignment_that_is_none_is_refused(alignment: Any) -> None:
     with pytest.raises(PlanError, match=r"an alignment (is at least 1|must be a whole number)"):

@@ -175,6 +175,25 @@ def test_a_formula_is_ordered_and_placed_in_two_buffers_instead_of_three(capsys:
     assert {"result": "out", "operand": "y"} in found["overwrites"]
 
 
+def test_a_program_whose_search_was_interrupted_says_so_and_is_status_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fuseline.plan.schedule import least_memory
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(least_memory, "least_memory_order", interrupt)
+    # Whatever comes first, two large values are alive beside a third: less than any order needs is all that is known.
+    source = "x: f32[64]; a = exp(x); p = sum(a); b = tanh(x); q = sum(b*a); c = sqrt(x); out = sum(c*b) + p*q"
+    assert run(["plan", source, "--json"]) == 130
+    found = json.loads(capsys.readouterr().out)
+    assert (found["stopped_because"], found["optimal"]) == ("interrupted", False)
+    assert found["in_this_order"]["stopped_because"] == "optimal"
+    assert run(["plan", source, "--lang", "en"]) == 130
+    assert ["stopped", "interrupted"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_a_graph_in_text_form_is_planned_and_its_report_names_each_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,5 @@
-"""Plans of random graphs with views, donated inputs and mixed alignments, run byte by byte: nobody reads a byte that was
-overwritten.
+"""Plans of random graphs with views, donated inputs and mixed alignments, run byte by byte: nobody reads a byte that
+was overwritten.
 """
 
 from __future__ import annotations

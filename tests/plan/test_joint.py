@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -11,6 +13,8 @@ import fuseline as fl
 from fuseline.errors import InfeasibleError
 from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
 from fuseline.plan.joint import plan_graph
+from fuseline.plan.schedule import least_memory
+from fuseline.plan.schedule.least_memory import order_for_least_memory
 from fuseline.plan.schedule.problem import ScheduleProblem, Value, peak_of
 
 
@@ -92,9 +96,9 @@ def test_one_instruction_is_proven_at_every_alignment(alignment: int) -> None:
 def test_bound_and_optimality_hold_for_all_orders(alignments: tuple[int, ...]) -> None:
     rng = random.Random(5)
     proven = 0
-    for _ in range(40):
+    for k in range(40):
         graph = random_graph(rng, alignments=alignments)
-        plan = plan_graph(graph)
+        plan = plan_graph(graph, exact=k % 4 > 0)
         problem = graph.schedule_problem
         arenas = [plan_graph(graph, order=order).arena.peak_bytes for order in orders(problem)]
         assert problem.footprint_bytes <= min(peak_of(problem, order) for order in orders(problem))
@@ -104,10 +108,13 @@ def test_bound_and_optimality_hold_for_all_orders(alignments: tuple[int, ...]) -
             assert plan.arena.peak_bytes == min(arenas)
         found = plan.to_dict()
         assert (found["lower_bound_bytes"], found["optimal"]) == (plan.lower_bound_bytes, plan.optimal)
+        for claim in (found, found["in_this_order"]):
+            assert (claim["stopped_because"] == "optimal") == claim["optimal"]
         assert found["gap"] == found["peak_bytes"] / found["lower_bound_bytes"] - 1
         assert found["proof_covers"] == "all orders"
         assert found["valid_for"] == "sequential execution in this order"
-        assert found["in_this_order"]["lower_bound_bytes"] == plan.arena.lower_bound_bytes
+        arena = plan.arena.to_dict()
+        assert found["in_this_order"] == {name: arena[name] for name in found["in_this_order"]}
     assert proven >= 20
 
 
@@ -142,8 +149,6 @@ def test_a_capacity_is_called_infeasible_only_where_no_order_fits() -> None:
     schedule = plan_graph(graph).schedule
     assert schedule is not None
     # As if the search for an order had stopped early, with an order that does not fit while another might.
-    from dataclasses import replace
-
     poor = replace(schedule, order=(0, 1, 2, 3, 4), lower_bound_bytes=8)
     plan = plan_graph(graph, schedule=poor, in_place=False, capacity_bytes=150)
     assert plan.arena.peak_bytes > 150
@@ -173,7 +178,80 @@ def test_both_searches_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> 
             return call(*args, **options)  # type: ignore[operator]
 
         monkeypatch.setattr(joint, name, spy)
-    now = iter((0.0, 40.0))
+    now = iter((0.0, 40.0, 70.0))
     monkeypatch.setattr(joint, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(now))}))
-    plan_graph(forked(), time_limit_s=100)
+    plan = plan_graph(forked(), time_limit_s=100)
     assert given == [50, 60]
+    assert plan.seconds == plan.to_dict()["seconds"] == 70
+    assert plan.to_dict()["in_this_order"]["seconds"] == plan.arena.seconds
+
+
+def hard_to_order() -> StorageGraph:
+    """A graph whose largest operation needs less than any order, so that only a search of all of them proves one."""
+    rng = random.Random(2)
+    while True:
+        graph = random_graph(rng, 7)
+        problem = graph.schedule_problem
+        if order_for_least_memory(problem).lower_bound_bytes > problem.footprint_bytes:
+            return graph
+
+
+HARD_TO_ORDER = hard_to_order()
+
+
+def interrupted(*_: object) -> tuple[list[int], bool]:
+    raise KeyboardInterrupt
+
+
+def unfinished(*_: object) -> tuple[None, bool]:
+    return None, False
+
+
+ENDINGS = {
+    "optimal": {},
+    "interrupted": {"least_memory_order": interrupted},
+    "effort spent": {"least_memory_order": unfinished},
+    "time limit": {"time": type("Clock", (), {"perf_counter": staticmethod(itertools.count(0, 10).__next__)})},
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_reason_for_stopping_is_that_of_the_search_that_leaves_the_proof_open(
+    monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    for name, replacement in ENDINGS[ending].items():
+        monkeypatch.setattr(least_memory, name, replacement)
+    plan = plan_graph(HARD_TO_ORDER, time_limit_s=10)
+    found = plan.to_dict()
+    assert found["stopped_because"] == plan.stopped_because == ending
+    assert found["optimal"] == (ending == "optimal")
+    assert (found["in_this_order"]["stopped_because"], found["in_this_order"]["optimal"]) == ("optimal", True)
+
+
+def test_ctrl_c_during_the_search_of_an_order_gives_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(least_memory, "least_memory_order", interrupted)
+    plan = plan_graph(HARD_TO_ORDER)
+    assert sorted(plan.order) == list(range(7))
+    assert plan.peak_bytes == min(peak for _, peak in plan.schedule.peaks)  # type: ignore[union-attr]
+    with pytest.raises(KeyboardInterrupt):  # whose work is bounded has asked for no answer before its time
+        plan_graph(HARD_TO_ORDER, bounded=True)
+    monkeypatch.setitem(least_memory.ORDERS, "program order", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plan_graph(HARD_TO_ORDER)
+
+
+def test_of_two_endings_the_one_that_more_time_would_change_is_told() -> None:
+    plan = plan_graph(HARD_TO_ORDER)
+    assert plan.schedule is not None
+
+    def told(order: str, arena: str) -> str:
+        schedule = replace(plan.schedule, stopped_because=order)  # type: ignore[type-var]
+        bound = replace(plan.order_bound, size_bytes=plan.lower_bound_bytes - 4)  # type: ignore[type-var]
+        ended = replace(plan.arena, stopped_because=arena)
+        return replace(plan, schedule=schedule, order_bound=bound, arena=ended).stopped_because
+
+    assert told("effort spent", "time limit") == told("time limit", "effort spent") == "time limit"
+    assert told("interrupted", "time limit") == told("time limit", "interrupted") == "interrupted"
+    assert told("time limit", "capacity reached") == "capacity reached"
+    # Both searches ended with a proof, and yet sums that fit need no arena that does.
+    assert told("optimal", "optimal") == told("effort spent", "optimal") == "effort spent"

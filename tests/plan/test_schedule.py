@@ -17,9 +17,12 @@ from fuseline.plan.schedule.problem import ScheduleProblem, Value, peak_of
 
 
 def edges(text: str) -> ScheduleProblem:
-    """``A->B 10, B->C 20`` as a problem."""
+    """``A->B 10, B->C 20`` as a problem: a value an edge, a mere constraint where the size is 0."""
     parts = [part.replace("->", " ").split() for part in text.split(",")]
-    return ScheduleProblem.from_edges([(a, b, int(size)) for a, b, size in parts])
+    names = tuple(dict.fromkeys(name for a, b, _ in parts for name in (a, b)))
+    found = [(names.index(a), names.index(b), int(size)) for a, b, size in parts]
+    values = tuple(Value(size, a, (b,)) for a, b, size in found if size)
+    return ScheduleProblem(len(names), values, tuple((a, b) for a, b, size in found if not size), names=names)
 
 
 def peak_by_hand(problem: ScheduleProblem, order: tuple[int, ...]) -> int | None:

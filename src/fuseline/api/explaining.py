@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -10,8 +11,18 @@ from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_S
 from fuseline.api.explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
 from fuseline.api.program import Source, as_program, bound_sizes, refuse_outputs, typed
 from fuseline.api.rows import Rows
-from fuseline.cost.ledger import Ledger, Rates, Sizes, compute_dtype, counted_value, make_ledger, rates, times
-from fuseline.errors import LimitError, ShapeError, UnsupportedError
+from fuseline.cost.ledger import (
+    Ledger,
+    Rates,
+    Sizes,
+    compute_dtype,
+    counted_value,
+    make_ledger,
+    rates,
+    require_countable,
+    times,
+)
+from fuseline.errors import ShapeError, UnsupportedError
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -99,11 +110,7 @@ def _shape(shape: Sequence[int] | int | str | None) -> Shape:
         dims = (-1,)
     if any(d < 0 for d in dims):
         raise ShapeError(f"a shape is non-negative whole numbers, as in 4096x14336; got {shape!r}")
-    total = 1
-    for d in dims:
-        total *= d
-    if total >= 2**63:
-        raise LimitError(f"the shape {'x'.join(map(str, dims))} has 2**63 elements or more")
+    require_countable(tuple(dims), math.prod(dims))
     return tuple(dims)
 
 

@@ -180,7 +180,7 @@ class InArena(NamedTuple):
 class Memory:
     """Buffers of the unfused program: one an instruction, reused in program order, and in the best order found; and
     ``placement``, order and offsets in one arena, whose values are the rows of ``arena``; ``alive_bytes`` is the most
-    that is alive in it at once.
+    that is alive in it at once, sizes filled up to their alignments.
     """
 
     naive_buffers: int

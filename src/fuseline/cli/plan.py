@@ -128,7 +128,7 @@ def plan(
     if capacity_bytes is not None and result.peak_bytes > capacity_bytes:
         _complain_not_found(result, joint, capacity_bytes, language)
         return _NO
-    return _INTERRUPTED if result.stopped_because == "interrupted" else 0
+    return _INTERRUPTED if (joint or result).stopped_because == "interrupted" else 0
 
 
 def _is_instance(source: str) -> bool:
@@ -198,7 +198,7 @@ def _complain_not_found(result: PlanResult, joint: JointPlan | None, capacity_by
         found = {"peak": f"{result.peak_bytes:,}", "capacity": f"{capacity_bytes:,}"}
         print(f"fuseline: {text('planner.order.not_reached', language, **found)}", file=sys.stderr)
         return
-    stopped = reason_text(result.stopped_because, language)
+    stopped = reason_text((joint or result).stopped_because, language)
     message = text("planner.not_found", language, capacity=f"{capacity_bytes:,}", stopped=stopped)
     print(f"fuseline: {message}", file=sys.stderr)
 

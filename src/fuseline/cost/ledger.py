@@ -54,13 +54,18 @@ class Sizes:
         shape = tensor.shape if tensor.shape is not None else self.default
         if shape is None:
             raise UnknownNameError("the arrays have no shape; give one")
-        count = _bounded(shape, evaluate_count(shape, self.names))
+        count = require_countable(shape, evaluate_count(shape, self.names))
         known = self._counted[id(tensor)] = (count, tensor.dtype.size_bytes(count), tensor)
         return known
 
 
-def _bounded(shape: Shape, count: Amount) -> Amount:
-    """Arrays of counts are the caller's matter: they are 64-bit numbers to begin with."""
+def require_countable(shape: Shape, count: Amount) -> Amount:
+    """``count``, the elements of ``shape``. Arrays of counts are the caller's matter: they are 64-bit numbers to begin
+    with.
+
+    Raises:
+        LimitError: 2**63 elements or more.
+    """
     if isinstance(count, int) and count >= 2**63:
         raise LimitError(f"an array of shape [{shape_text(shape)}] has 2**63 elements or more")
     return count

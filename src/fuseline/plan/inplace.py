@@ -34,9 +34,9 @@ class StoredValue:
     """A value as storage. ``size_bytes`` is elements × whole bytes an element (packed types by their own rule).
 
     ``view_of`` names the value whose bytes it shares (reshape, transpose, slice, any operation without a copy).
-    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes: what a computed
-    value needs, and what the caller promises of an input. What is made ``outside`` lies in memory of its operation's
-    own: not in the arena, and nothing overwrites it.
+    ``caller_buffer`` tells inputs apart that the caller passed as one buffer. ``alignment`` is in bytes: what a
+    computed value needs, and what the caller promises of an input. What is made ``outside`` lies in memory of its
+    operation's own: not in the arena, and nothing overwrites it.
     """
 
     name: str

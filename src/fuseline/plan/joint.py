@@ -23,6 +23,10 @@ VALID_FOR = "sequential execution in this order"
 _ORDER_SHARE, _ARENA_SHARE = 0.5, 0.1
 """Of a time limit: the most for the search of an order, and the least for that of an arena."""
 _UNLIMITED_S = 1e8
+_NO_TIME_S = 1e-9
+"""For an arena once somebody has asked for what there is: the first quick answer alone."""
+_REASONS_TO_STOP = ("capacity reached", "interrupted", "time limit")
+"""Of what ended the two searches, what is told first; where none of these did, all methods were tried."""
 BOUNDED_NODES = 500
 """Nodes of exact search where the work is bounded by itself and not by a clock."""
 
@@ -78,8 +82,9 @@ class JointPlan:
     ``peak_without_reuse_bytes`` is what the same order keeps alive when every result gets bytes of its own,
     ``program_order_peak_bytes`` what program order keeps alive with the same rules, ``peak_bytes`` what the order does.
     ``order_bound`` is what every order keeps alive, ``None`` where the order was given or where the arena leaves
-    out what the order counts. ``arena`` has bound and proof for this order alone. Valid for sequential execution in
-    this order only.
+    out what the order counts. ``arena`` has bound, proof, seconds and reason for stopping of this order alone;
+    ``seconds`` is the time of both searches. Sizes that are alive are filled up to their alignments, as in the arena.
+    Valid for sequential execution in this order only.
     """
 
     graph: StorageGraph
@@ -90,6 +95,7 @@ class JointPlan:
     peak_bytes: int
     peak_without_reuse_bytes: int
     program_order_peak_bytes: int
+    seconds: float
     order_bound: Bound | None = None
 
     def __repr__(self) -> str:
@@ -110,6 +116,16 @@ class JointPlan:
     def gap(self) -> float:
         """``peak / bound - 1``."""
         return self.arena.peak_bytes / self.lower_bound_bytes - 1.0 if self.lower_bound_bytes else 0.0
+
+    @property
+    def stopped_because(self) -> str:
+        """Why nothing better was looked for, of what `optimal` speaks of: one of `PlanResult`'s reasons."""
+        if self.optimal:
+            return "optimal"
+        if self.order_bound is None:
+            return self.arena.stopped_because
+        ended = (self.arena.stopped_because, self.schedule.stopped_because if self.schedule is not None else "")
+        return next((reason for reason in _REASONS_TO_STOP if reason in ended), "effort spent")
 
     @property
     def bound_derivation(self) -> str:
@@ -136,17 +152,18 @@ class JointPlan:
     def to_dict(self) -> dict[str, Any]:
         """The arena's stable JSON form, and beside it the order, the overwrites and the peaks compared.
 
-        Bound, gap and optimality speak of all orders; ``in_this_order`` holds those of the chosen one.
+        Bound, gap, optimality, reason and seconds are those of both searches and speak of all orders; ``in_this_order``
+        holds the arena's for the chosen one.
         """
         values = self.graph.values
         in_order = program_arena_to_dict(self.arena, map(self._placed, self.stored))
-        own = ("lower_bound_bytes", "optimal", "gap", "bound_derivation", "bound_reasons")
+        own = ("lower_bound_bytes", "optimal", "gap", "seconds", "stopped_because", "bound_derivation")
         bound = self.order_bound or self.arena.bound
         return {
             **in_order,
-            **{name: getattr(self, name) for name in own[:4]},
+            **{name: getattr(self, name) for name in own},
             "bound_reasons": [reason.to_dict() for reason in bound.reasons],
-            "in_this_order": {name: in_order[name] for name in own},
+            "in_this_order": {name: in_order[name] for name in (*own, "bound_reasons")},
             "proof_covers": THIS_ORDER if self.order_bound is None else "all orders",
             "order": [self.graph.operations[u].name for u in self.order],
             "overwrites": [
@@ -184,7 +201,7 @@ def plan_graph(
     ``time_limit_s`` is for both searches together. A capacity ends the search as soon as the arena fits; where the
     order found cannot fit but another one might, the least arena for the order found is given.
     ``bounded`` limits the work itself instead of its time: the answer comes soon and is always the same. Without
-    ``exact`` buffers are placed by the quick heuristics only.
+    ``exact`` buffers are placed by the quick heuristics only. Ctrl-C gives the best answer so far.
 
     Raises:
         PlanError: ``order`` is not a schedule of the graph, the graph is none, or an argument is of a wrong type.
@@ -207,9 +224,7 @@ def plan_graph(
     arena = plan_instance(
         instance,
         capacity_bytes=capacity_bytes,
-        time_limit_s=_UNLIMITED_S
-        if bounded
-        else max(began + time_limit_s - time.perf_counter(), time_limit_s * _ARENA_SHARE),
+        time_limit_s=_time_for_arena(began, time_limit_s, bounded, schedule),
         seed=seed,
         exact=exact,
         node_limit=BOUNDED_NODES if bounded else None,
@@ -225,8 +240,18 @@ def plan_graph(
         peak_bytes=schedule.peak_bytes if schedule is not None else peak_of(model, order),
         peak_without_reuse_bytes=peak_of_schedule(plain, order),
         program_order_peak_bytes=program_order or peak_of_schedule(model, problem.program_order),
+        seconds=time.perf_counter() - began,
         order_bound=order_bound,
     )
+
+
+def _time_for_arena(began: float, time_limit_s: float, bounded: bool, schedule: Schedule | None) -> float:
+    """Seconds that are left for the second search."""
+    if bounded:
+        return _UNLIMITED_S
+    if schedule is not None and schedule.stopped_because == "interrupted":
+        return _NO_TIME_S
+    return max(began + time_limit_s - time.perf_counter(), time_limit_s * _ARENA_SHARE)
 
 
 def _order_bound(graph: StorageGraph, model: ScheduleProblem, schedule: Schedule | None) -> Bound | None:

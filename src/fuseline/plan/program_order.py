@@ -67,11 +67,7 @@ def arena_in_program_order(
             index = newest[a.buffer] = len(storages)
             storages.append(_Storage(position, upper, filled_up(a.size_bytes, alignment)))
         storage_of.append(index)
-    buffers = tuple(
-        [
-            Buffer(name_of(s.first), s.first, s.upper, s.size_bytes, alignment) for s in storages
-        ]
-    )
+    buffers = tuple([Buffer(name_of(s.first), s.first, s.upper, s.size_bytes, alignment) for s in storages])
     arena = plan_instance(Instance(buffers, name), node_limit=BOUNDED_NODES)
     return ProgramOrderArena(arena, _most_alive(storages, steps), plan, storages, storage_of)
 

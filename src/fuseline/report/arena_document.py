@@ -33,7 +33,10 @@ def arena_document(result: PlanResult, lang: str | None = None) -> Document:
 
 
 def joint_document(plan: JointPlan, lang: str | None = None) -> Document:
-    """The report on a program: what the order and reuse in place save, the arena, and each step with its storage."""
+    """The report on a program: what the order and reuse in place save, the arena, and each step with its storage.
+
+    What ended the search, and its time, are those of order and arena together.
+    """
     language = resolve_language(lang)
     arena = Section(text("planner.section", language), (_facts(plan.arena, language, of_one_order=True),))
     sequential = Remarks((text("planner.order.sequential", language),))
@@ -46,7 +49,7 @@ def joint_document(plan: JointPlan, lang: str | None = None) -> Document:
 def _peaks(plan: JointPlan, language: str) -> Facts:
     figures = {
         "program": plan.program_order_peak_bytes,
-        "chosen": plan.schedule.peak_bytes if plan.schedule is not None else plan.arena.lower_bound_bytes,
+        "chosen": plan.peak_bytes,
         "without": plan.peak_without_reuse_bytes,
     }
     facts = [
@@ -56,6 +59,8 @@ def _peaks(plan: JointPlan, language: str) -> Facts:
         known = text(f"planner.order.{'optimal' if plan.optimal else 'not_optimal'}", language)
         why = text("planner.and", language).join((bound_text(plan.order_bound, language), known))
         facts.append(Fact(text("planner.order.bound", language), f"{plan.order_bound.size_bytes:,} B", why))
+    facts.append(Fact(text("planner.stopped", language), reason_text(plan.stopped_because, language)))
+    facts.append(Fact(text("planner.order.seconds", language), format_time(plan.seconds, 3)))
     return Facts(tuple(facts))
 
 
@@ -116,17 +121,17 @@ def _facts(result: PlanResult, language: str, of_one_order: bool = False) -> Fac
         return text(f"planner.{key}", language)
 
     proof = label("not_optimal" if not result.optimal else "optimal_order" if of_one_order else "optimal")
-    return Facts(
-        (
-            Fact(label("buffers"), f"{len(result.instance.buffers):,}"),
-            Fact(label("peak"), f"{result.peak_bytes:,} B", format_bytes(result.peak_bytes)),
-            Fact(label("bound"), f"{result.lower_bound_bytes:,} B", bound_text(result.bound, language)),
-            Fact(label("gap"), format_percent(result.gap, 2), proof),
-            Fact(label("method"), method_text(result.method, language) or "–"),
-            Fact(label("stopped"), reason_text(result.stopped_because, language)),
-            Fact(label("seconds"), format_time(result.seconds, 3)),
-        )
+    placed = (
+        Fact(label("buffers"), f"{len(result.instance.buffers):,}"),
+        Fact(label("peak"), f"{result.peak_bytes:,} B", format_bytes(result.peak_bytes)),
+        Fact(label("bound"), f"{result.lower_bound_bytes:,} B", bound_text(result.bound, language)),
+        Fact(label("gap"), format_percent(result.gap, 2), proof),
+        Fact(label("method"), method_text(result.method, language) or "–"),
     )
+    if of_one_order:
+        return Facts(placed)
+    stopped = Fact(label("stopped"), reason_text(result.stopped_because, language))
+    return Facts((*placed, stopped, Fact(label("seconds"), format_time(result.seconds, 3))))
 
 
 def _table(result: PlanResult, language: str) -> Table:

@@ -23,9 +23,8 @@ MAX_TOTAL_BYTES = 2**60
 
 
 def filled_up(size_bytes: int, alignment: int) -> int:
-    """The bytes that a value takes where every buffer is a multiple of its alignment long: the least not below its size.
-
-    What the search of an order counts and what the arena is filled with are this one number.
+    """``size_bytes`` rounded up to a multiple of ``alignment``: what a value takes of a program's arena, and what the
+    search of an order counts.
     """
     return -(-size_bytes // alignment) * alignment
 

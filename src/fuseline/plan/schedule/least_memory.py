@@ -22,13 +22,17 @@ _BOUNDED_STATES, _BOUNDED_BEAM = 4_000, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """An order of operations, the bytes alive at its fullest step, and a number that no order can go below."""
+    """An order of operations, the bytes alive at its fullest step, and a number that no order can go below.
+
+    ``stopped_because`` is one of ``optimal``, ``time limit``, ``interrupted``, ``effort spent``.
+    """
 
     order: tuple[int, ...]
     peak_bytes: int
     lower_bound_bytes: int
     method: str
     peaks: tuple[tuple[str, int], ...]
+    stopped_because: str
 
     @property
     def optimal(self) -> bool:
@@ -44,43 +48,76 @@ def order_for_least_memory(
     """The best order found: greedy orders, then exact search where the graph is narrow enough, else beam search.
 
     Program order wins ties, so that nothing moves without a gain, and is all that there is where the time ends first.
-    Deterministic unless the time limit stops a method; with ``bounded`` the work is limited instead of the time.
+    Deterministic unless the time limit or Ctrl-C (which gives the best order so far) stops a method; with ``bounded``
+    the work is limited instead of the time, and Ctrl-C is left to the caller.
     """
-    deadline = math.inf if bounded else time.perf_counter() + time_limit_s
-    exact_states = _BOUNDED_STATES if bounded else _EXACT_STATES
-    beam_operations, beam_widths = (_BOUNDED_BEAM, _BEAM_WIDTHS[:1]) if bounded else (_BEAM_OPERATIONS, _BEAM_WIDTHS)
-    bound = problem.footprint_bytes
-    best: list[int] = []
-    best_peak, method = 1 << 62, ""
-    peaks: list[tuple[str, int]] = []
+    search = _Search(problem, math.inf if bounded else time.perf_counter() + time_limit_s)
+    try:
+        search.run(bounded)
+    except KeyboardInterrupt:
+        if bounded or search.best is None:
+            raise
+        search.stopped = "interrupted"
+    return search.result()
 
-    def late() -> bool:
-        return time.perf_counter() > deadline
 
-    def take(name: str, order: list[int]) -> None:
-        nonlocal best, best_peak, method
-        peak = peak_of_schedule(problem, order)
-        peaks.append((name, peak))
-        if peak < best_peak:
-            best, best_peak, method = order, peak, name
+class _Search:
+    """One search: its clock, and the best order so far."""
 
-    for name, rule in ORDERS.items():
-        order = rule(problem, late)
-        if order is None:
-            break
-        take(name, order)
-        if best_peak == bound:
-            break
-    if best_peak > bound and not late() and problem.operation_count <= _EXACT_OPERATIONS:
-        order, complete = least_memory_order(problem, exact_states, best_peak, late)
-        if order is not None:
-            take("exact over downsets", order)
-        if complete:
-            bound = best_peak
-    if best_peak > bound and problem.operation_count <= beam_operations:
-        for width in beam_widths:
-            order = beam_order(problem, width, late)
-            if order is None:
+    def __init__(self, problem: ScheduleProblem, deadline: float) -> None:
+        self.best: tuple[int, list[int], str] | None = None
+        """Its peak, the order and what found it."""
+        self.stopped = "effort spent"
+        self._problem = problem
+        self._deadline = deadline
+        self._bound = problem.footprint_bytes
+        self._peaks: list[tuple[str, int]] = []
+
+    def run(self, bounded: bool) -> None:
+        """Try one method after the other until an order meets the bound."""
+        problem = self._problem
+        exact_states = _BOUNDED_STATES if bounded else _EXACT_STATES
+        beam_operations, beam_widths = (
+            (_BOUNDED_BEAM, _BEAM_WIDTHS[:1]) if bounded else (_BEAM_OPERATIONS, _BEAM_WIDTHS)
+        )
+        for name, rule in ORDERS.items():
+            if not self._take(name, rule(problem, self._late)):
                 break
-            take(f"beam of {width}", order)
-    return Schedule(tuple(best), best_peak, bound, method, tuple(peaks))
+            if self._peak() == self._bound:
+                return
+        if not self._late() and problem.operation_count <= _EXACT_OPERATIONS:
+            order, complete = least_memory_order(problem, exact_states, self._peak(), self._late)
+            self._take("exact over downsets", order)
+            if complete:
+                self._bound = self._peak()
+                return
+        if problem.operation_count <= beam_operations:
+            for width in beam_widths:
+                if not self._take(f"beam of {width}", beam_order(problem, width, self._late)):
+                    return
+
+    def result(self) -> Schedule:
+        """What is known by now."""
+        assert self.best is not None
+        peak, order, method = self.best
+        stopped = "optimal" if peak == self._bound else self.stopped
+        return Schedule(tuple(order), peak, self._bound, method, tuple(self._peaks), stopped)
+
+    def _peak(self) -> int:
+        return self.best[0] if self.best is not None else 1 << 62
+
+    def _take(self, name: str, order: list[int] | None) -> bool:
+        """Keep ``order`` where it is the best so far; whether there is one."""
+        if order is None:
+            return False
+        peak = peak_of_schedule(self._problem, order)
+        self._peaks.append((name, peak))
+        if peak < self._peak():
+            self.best = peak, order, name
+        return True
+
+    def _late(self) -> bool:
+        late = time.perf_counter() > self._deadline
+        if late:
+            self.stopped = "time limit"
+        return late

@@ -7,7 +7,7 @@ there (*in place*) counts once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -154,21 +154,6 @@ class ScheduleProblem:
                 if waiting[w] == 0:
                     heapq.heappush(ready, w)
         return order
-
-    @classmethod
-    def from_edges(cls, edges: Iterable[tuple[str, str, int]]) -> ScheduleProblem:
-        """One value an edge ``(source, destination, size)``; a size of 0 is a mere constraint. Operations in name
-        order of appearance.
-        """
-        edges = list(edges)
-        names = tuple(dict.fromkeys(name for source, target, _ in edges for name in (source, target)))
-        index = {name: i for i, name in enumerate(names)}
-        return cls(
-            operation_count=len(names),
-            values=tuple(Value(size, index[a], (index[b],)) for a, b, size in edges if size),
-            after=tuple((index[a], index[b]) for a, b, size in edges if not size),
-            names=names,
-        )
 
 
 @dataclass(frozen=True, slots=True)
