@@ -74,6 +74,17 @@ class Quantity:
     def __float__(self) -> float:
         return float(self.value)
 
+    @property
+    def unfit_for_time(self) -> tuple[str, ...]:
+        """Why no time of dense work may be predicted from this figure; empty where one may.
+
+        ``sparse`` for a rate that counts skipped zeros, and the kind of a source that nobody measured or printed: a
+        constant of somebody's model, or an assumption.
+        """
+        kind = self.source.kind
+        invented = (str(kind),) if kind in (SourceKind.MODEL_CONSTANT, SourceKind.ASSUMED) else ()
+        return ("sparse", *invented) if self.sparse else invented
+
     def __str__(self) -> str:
         return format_quantity(self.value, self.unit)
 

@@ -7,7 +7,10 @@ import random
 import pytest
 
 import fuseline.machine
+from fuseline.api.defaults import EXPLAINED_SHAPE
 from fuseline.api.explaining import explain
+from fuseline.api.roofline import classify, formula_cost
+from fuseline.errors import ProvenanceError
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
@@ -230,3 +233,59 @@ def test_a_machine_without_bandwidth_is_refused_with_advice():
     for device in unknown:
         with pytest.raises(NotImplementedError, match="device list"):
             explain(COURSE, device=device)
+
+
+KINDS = ("datasheet", "achievable", "effective", "measured", "derived", "model constant", "assumed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("part", "sparse"), [("vector", False), ("vector", True), ("hbm", False)])
+def test_explain_predicts_a_time_from_a_figure_where_classify_does(part: str, kind: str, sparse: bool) -> None:
+    """Of one figure of a machine there is one answer, whichever command is asked."""
+    figures = {"vector": '"60 TFLOPS"', "hbm": '"3 TB/s"'}
+    figures[part] = f"{{ value = {figures[part]}, kind = {kind!r}{', sparse = true' if sparse else ''} }}"
+    text = f"""
+format = 1
+[[device]]
+name = "x-1"
+[device.pipes.vector]
+f32 = {figures["vector"]}
+[device.memories.hbm]
+bandwidth = {figures["hbm"]}
+"""
+    (machine,) = fuseline.machine.parse_device_text(text)
+    e = explain("out = x + y", device=machine)
+    mine = e.traffic.fused.compute_time_s if part == "vector" else e.traffic.fused.bandwidth_time_s
+    formula = formula_cost("out = x + y", EXPLAINED_SHAPE)
+    try:
+        shape = classify(cost=formula, device=machine).shapes[0].analysis
+    except ProvenanceError:
+        assert mine is None
+        assert e.to_dict()["bound"] is None
+        reasons = ["sparse"] * sparse + [kind] * (kind in ("model constant", "assumed"))
+        assert e.to_dict()["refused"] == {"memory" if part == "hbm" else part: reasons}
+    else:
+        assert mine == pytest.approx(float(shape.pipes[0].time_s if part == "vector" else shape.memory_time_s))
+        assert e.to_dict()["bound"] == shape.bound
+        assert e.to_dict()["refused"] == {}
+
+
+def test_a_ridge_point_rests_on_no_sparse_peak_and_on_a_models_constant() -> None:
+    text = """
+format = 1
+[[device]]
+name = "x-1"
+[device.pipes.matrix]
+bf16 = { value = "200 TFLOPS", PEAK }
+[device.memories.hbm]
+bandwidth = { value = "2 TB/s", kind = "BANDWIDTH" }
+"""
+
+    def ridge(peak: str, bandwidth: str) -> float | None:
+        (machine,) = fuseline.machine.parse_device_text(text.replace("PEAK", peak).replace("BANDWIDTH", bandwidth))
+        return explain("x + y", device=machine).traffic.ridge_point_flop_per_byte
+
+    assert ridge('kind = "datasheet"', "datasheet") == 100
+    assert ridge('kind = "model constant"', "model constant") == 100  # compared with, not predicted from
+    assert ridge("sparse = true", "datasheet") is None
+    assert ridge('kind = "datasheet"', "assumed") is None

@@ -20,6 +20,7 @@ from fuseline.api.measuring import measure
 from fuseline.api.program import graph, optimize
 from fuseline.codegen.c import emit_program
 from fuseline.errors import UnsupportedError
+from fuseline.machine.files import parse_device_text
 from fuseline.report.catalogue import LANGUAGES, check_catalogues, text, topic_texts, topics
 from fuseline.report.document import head_and_tail
 from fuseline.report.explain_document import bench_document, explain_document, note_text, operation_text
@@ -76,6 +77,28 @@ def test_the_assumed_launch_cost_is_marked_and_figures_name_their_source(gelu: E
     assert re.search(r"cost of a launch +4 µs +assumed", rendered(gelu, 80))
     assert re.search(r"单次启动开销 +4 µs +假定值", rendered(gelu, 80, "zh"))
     assert "datasheet" in rendered(gelu, 80) and "数据手册" in rendered(gelu, 80, "zh")
+
+
+def test_a_figure_that_predicts_no_time_is_unknown_and_says_why() -> None:
+    text = """
+format = 1
+[[device]]
+name = "x-1"
+[device.pipes.matrix]
+bf16 = { value = "200 TFLOPS", sparse = true }
+[device.memories.hbm]
+bandwidth = { value = "2 TB/s", kind = "model constant" }
+"""
+    e = explain("out = x + y", device=parse_device_text(text)[0])
+    shown = rendered(e, 80)
+    assert re.search(r"time for the bytes +unknown \(model constant\) +unknown", shown)
+    assert re.search(r"total, at least +unknown \(model constant\)", shown)
+    assert re.search(r"ridge point, matrix +unknown \(sparse peak\)", shown)
+    assert re.search(r"bound +undetermined", shown)
+    chinese = rendered(e, 80, "zh")
+    assert "未知（模型常数）" in chinese and "未知（稀疏峰值）" in chinese and "unknown" not in chinese
+    fused = e.to_dict()["traffic"]["fused"]
+    assert fused["bandwidth_time_s"] is None and fused["total_s"] is None and fused["bytes"] > 0
 
 
 def test_nothing_is_coloured_where_nobody_sees_it(gelu: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from fuseline.api.program import graph
 from fuseline.codegen.c import emit_program
 from fuseline.machine.database import device
 from fuseline.machine.device import Device
+from fuseline.machine.files import parse_device_text
 from fuseline.report import remarks
 from fuseline.report.catalogue import LANGUAGES, topic_texts
 from fuseline.report.remarks import Remark, dataflow_remarks, measured_remarks, memory_remarks, traffic_remarks
@@ -108,6 +109,16 @@ def test_an_unknown_peak_is_said_and_not_divided_by() -> None:
     found = of(explain(GELU, device=without_pipes(device("h100-sxm"))))
     assert {"memory_bound_without_peak", "functions_expand"} <= found
     assert not {"memory_bound", "functions_hide_behind_memory", "functions_outweigh_memory"} & found
+
+
+def test_figures_that_predict_no_time_are_named_and_not_divided_by() -> None:
+    sparse, invented = unfit_machines()
+    found = of(explain(GELU, device=sparse))
+    assert {"memory_bound_by_other_peak", "functions_expand", "epilogue_next"} <= found
+    assert not {"memory_bound", "functions_hide_behind_memory"} & found
+    found = of(explain(GELU, device=invented))
+    assert {"bytes_without_time", "functions_expand"} <= found
+    assert not {"memory_bound", "decode_is_launches", "latency_bound", "functions_hide_behind_memory"} & found
 
 
 def test_the_epilogue_saves_the_largest_input() -> None:
@@ -316,7 +327,19 @@ def test_times_that_are_mostly_calls_are_not_compared(rows: list[Measured]) -> N
     assert "calls_dominate" not in measured(GELU, *longer)
 
 
+def unfit_machines() -> tuple[Device, Device]:
+    """A machine with a sparse vector peak, and one whose bandwidth is a constant of a model."""
+    parts = '[device.pipes.vector]\nf32 = {{ value = "60 TFLOPS"{} }}\n[device.memories.hbm]\nbandwidth = {}\n'
+    heads = [f'[[device]]\nname = "{name}"\n' for name in ("sparse-1", "model-1")]
+    figures = [(", sparse = true", '"3 TB/s"'), ("", '{ value = "3 TB/s", kind = "model constant" }')]
+    text = "format = 1\n" + "".join(h + parts.format(*f) for h, f in zip(heads, figures, strict=True))
+    sparse, invented = parse_device_text(text)
+    return sparse, invented
+
+
 def cases() -> Iterator[list[Remark]]:
+    for unfit in unfit_machines():
+        yield traffic_remarks(explain(GELU, device=unfit))
     bare = without_pipes(device("h100-sxm"))
     programs = (
         GELU,

@@ -14,6 +14,7 @@ from rich.console import Console
 import fuseline as fl
 from fuseline.api.roofline import formula_cost
 from fuseline.errors import OutputFileError, UnknownNameError, UnsupportedError
+from fuseline.machine import parse_device_text
 from fuseline.report import chart_files
 from fuseline.report import roofline_charts as charts
 from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
@@ -194,6 +195,21 @@ def test_a_comparison_leaves_out_what_nobody_has_and_marks_what_one_lacks():
     rows = dict(comparison([fl.device("h100"), fl.device("a100")], "en"))
     assert rows["matrix fp8"][1] is None and rows["matrix fp8"][0].value == 1978.9e12
     assert "matrix fp4" not in rows
+
+
+def test_a_sparse_figure_is_marked_and_is_none_of_the_dense_ones():
+    text = 'format = 1\n[[device]]\nname = "x-1"\n[device.pipes.matrix]\n'
+    text += 'bf16 = { value = "200 TFLOPS", sparse = true }\n[device.memories.hbm]\nbandwidth = "1 TB/s"\n'
+    (machine,) = parse_device_text(text)
+    for lang, mark in (("en", "sparse"), ("zh", "稀疏")):
+        assert mark in plain_text(device_document(machine, lang), 80)
+        assert "TFLOPS" not in plain_text(devices_document([machine], lang), 80)
+        (line,) = [
+            s
+            for s in plain_text(comparison_document([fl.device("h100"), machine], lang), 80).split("\n")
+            if "bf16" in s
+        ]
+        assert mark in line and "x)" not in line
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures

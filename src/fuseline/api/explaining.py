@@ -37,7 +37,7 @@ from fuseline.passes.pipeline import optimize
 from fuseline.plan.buffers import BufferPlan, assign_buffers
 from fuseline.plan.joint import JointPlan, plan_graph
 from fuseline.plan.launch import fused, single_launches
-from fuseline.roofline.rules import LATENCY_FACTOR
+from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED
 from fuseline.units import parse_shape
 
 if TYPE_CHECKING:
@@ -163,23 +163,27 @@ def traffic(g: Graph, device: Device, sizes: Sizes) -> Traffic:
 
 def _plan_traffic(ledger: Ledger, figures: Rates) -> PlanTraffic:
     t = times(ledger, figures)
-    known = figures.vector_flops_per_s is not None
     return PlanTraffic(
         array_accesses=ledger.array_accesses,
         bytes=ledger.bytes,
         kernels=ledger.kernels,
         bandwidth_time_s=t.bandwidth_time_s,
-        compute_time_s=t.compute_time_s if known else None,
+        compute_time_s=t.compute_time_s,
         launch_time_s=t.launch_time_s,
-        total_s=float(t.total_s),
+        total_s=None if t.total_s is None else float(t.total_s),
     )
 
 
 def _bound(side: PlanTraffic) -> str:
-    """Which resource takes longest: the memory, the vector pipe, or the launches themselves."""
-    if side.total_s < LATENCY_FACTOR * side.launch_time_s:
+    """Which resource takes longest: the memory, the vector pipe, or the launches themselves.
+
+    Undetermined, as `classify` has it, where the time of the bytes or of the arithmetic is not known.
+    """
+    if side.total_s is not None and side.total_s < LATENCY_FACTOR * side.launch_time_s:
         return "latency"
-    return "compute" if (side.compute_time_s or 0.0) > side.bandwidth_time_s else "memory"
+    if side.bandwidth_time_s is None or side.compute_time_s is None:
+        return UNDETERMINED
+    return "compute" if side.compute_time_s > side.bandwidth_time_s else "memory"
 
 
 EXPANDED_WHOLE = 1_000

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from fuseline.api.rows import Rows
 from fuseline.api.shown import Shown
+from fuseline.cost.ledger import no_ratio_because
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 from fuseline.ir.size import Shape, evaluate
@@ -20,6 +21,7 @@ from fuseline.ir.text import const_text, print_graph
 from fuseline.machine.device import Device
 from fuseline.plan.arena.types import PlanResult
 from fuseline.plan.joint import PlacedValue, program_arena_to_dict
+from fuseline.roofline.rules import UNDETERMINED
 from fuseline.units import Quantity
 
 
@@ -91,15 +93,15 @@ def value_name(g: Graph, node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlanTraffic:
-    """One plan's ledger on the device. Times are lower bounds in seconds."""
+    """One plan's ledger on the device. Times are lower bounds in seconds, None where no figure predicts them."""
 
     array_accesses: int
     bytes: int
     kernels: int
-    bandwidth_time_s: float
+    bandwidth_time_s: float | None
     compute_time_s: float | None
     launch_time_s: float
-    total_s: float
+    total_s: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON keys."""
@@ -109,7 +111,10 @@ class PlanTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Unfused against fused, and what bounds the fused program. None where the device's figure is not known."""
+    """Unfused against fused, and what bounds the fused program.
+
+    None where the device's figure is not known, or where nothing may be divided by it; ``refused`` says why.
+    """
 
     unfused: PlanTraffic
     fused: PlanTraffic
@@ -130,6 +135,19 @@ class Traffic:
     launch_latency: Quantity
     matrix_peak: Quantity | None
     vector_peak: Quantity | None
+
+    @property
+    def refused(self) -> dict[str, tuple[str, ...]]:
+        """Why figures of the device were not used, by what they are of: ``sparse``, or the kind of their source.
+
+        ``memory`` and ``vector`` predict times; ``matrix`` has a ridge point alone, for which a model's constant does.
+        """
+        found = {"memory": self.bandwidth.unfit_for_time}
+        if self.vector_peak is not None:
+            found["vector"] = self.vector_peak.unfit_for_time
+        if self.matrix_peak is not None:
+            found["matrix"] = no_ratio_because(self.matrix_peak)
+        return {name: reasons for name, reasons in found.items() if reasons}
 
     @property
     def traffic_ratio(self) -> float:
@@ -287,7 +305,8 @@ class Explanation(Shown):
             "arithmetic_intensity_flop_per_byte": t.arithmetic_intensity_flop_per_byte,
             "ridge_point_flop_per_byte": t.ridge_point_flop_per_byte,
             "ridge_point_vector_flop_per_byte": t.ridge_point_vector_flop_per_byte,
-            "bound": t.bound,
+            "bound": None if t.bound == UNDETERMINED else t.bound,
+            "refused": {name: list(reasons) for name, reasons in t.refused.items()},
             "launch_latency_s": t.launch_latency.to_dict(),
             "bandwidth_bytes_per_s": t.bandwidth.to_dict(),
             "memory": {

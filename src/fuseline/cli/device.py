@@ -36,7 +36,7 @@ def list_devices(device_file: DeviceFilesOption = None, as_json: JsonOption = Fa
 
 @app.command("show")
 def show_device(
-    name: Annotated[str, typer.Argument(help="A machine, as h100-sxm.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A machine, as h100-sxm.")],
     device_file: DeviceFilesOption = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
@@ -55,7 +55,7 @@ def show_device(
 
 @app.command("compare")
 def compare_devices(
-    names: Annotated[list[str], typer.Argument(help="Two or more machines.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Two or more machines.")],
     device_file: DeviceFilesOption = None,
     as_json: JsonOption = False,
     lang: LangOption = None,

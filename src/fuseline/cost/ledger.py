@@ -22,7 +22,7 @@ from fuseline.ir.types import TensorType
 from fuseline.machine.device import Device
 from fuseline.ops import OPERATIONS
 from fuseline.plan.launch import Launch
-from fuseline.units import Quantity
+from fuseline.units import Quantity, SourceKind
 
 Amount = Any
 """An integer, or an array of them where sizes are arrays."""
@@ -165,8 +165,15 @@ class Rates:
     launch_latency_s: Quantity
 
     def ridge(self, peak: Quantity | None) -> float | None:
-        """FLOP/B at which a pipe and the memory take equally long; None where the pipe's figure is unknown."""
-        return None if peak is None else peak.value / self.bandwidth_bytes_per_s.value
+        """FLOP/B at which a pipe and the memory take equally long; None where no ratio of the two means anything."""
+        if peak is None or no_ratio_because(peak) or no_ratio_because(self.bandwidth_bytes_per_s):
+            return None
+        return peak.value / self.bandwidth_bytes_per_s.value
+
+
+def no_ratio_because(figure: Quantity) -> tuple[str, ...]:
+    """Why a ridge point may not rest on ``figure``; a model's constant may be compared with, but predicts no time."""
+    return tuple([reason for reason in figure.unfit_for_time if reason != SourceKind.MODEL_CONSTANT])
 
 
 def rates(device: Device, dtype: DType) -> Rates:
@@ -198,7 +205,8 @@ class Times:
     """Lower bounds on the time of a ledger, in seconds: of its bytes, of its arithmetic, of its launches, and of all.
 
     Launches run one after another: the total adds, launch by launch, the longer of bytes and arithmetic, and the cost
-    of launching.
+    of launching. None where the device has no figure that predicts a time; the total is that of what is known, and
+    None where the bytes have no time.
     """
 
     bandwidth_time_s: Any
@@ -213,10 +221,14 @@ def _longer(a: Any, b: Any) -> Any:
 
 
 def times(ledger: Ledger, device_rates: Rates) -> Times:
-    """How long the ledger takes at least at these rates; arithmetic takes no time where its rate is unknown."""
-    bandwidth = device_rates.bandwidth_bytes_per_s.value
-    vector = device_rates.vector_flops_per_s
-    rate = math.inf if vector is None else vector.value
+    """How long the ledger takes at least at these rates, by those of them from which a time may be predicted."""
+    bandwidth, vector = device_rates.bandwidth_bytes_per_s, device_rates.vector_flops_per_s
+    known = vector is not None and not vector.unfit_for_time
+    rate = vector.value if vector is not None and known else math.inf
     launches = ledger.kernels * device_rates.launch_latency_s.value
-    work = sum([line.launches * _longer(line.bytes / bandwidth, line.flops / rate) for line in ledger.lines])
-    return Times(ledger.bytes / bandwidth, ledger.flops / rate, launches, work + launches)
+    compute = ledger.flops / rate if known or not np.any(ledger.flops) else None
+    if bandwidth.unfit_for_time:
+        return Times(None, compute, launches, None)
+    per_s = bandwidth.value
+    work = sum([line.launches * _longer(line.bytes / per_s, line.flops / rate) for line in ledger.lines])
+    return Times(ledger.bytes / per_s, compute, launches, work + launches)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fuseline.api.explanation import Dataflow, Explanation, Measured, Placed, PlanTraffic, Traffic
+from fuseline.api.explanation import Dataflow, Explanation, Measured, Placed, Traffic
+from fuseline.cost.ledger import no_ratio_because
 from fuseline.excerpts import printable
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
@@ -238,28 +239,41 @@ def _comparison(t: Traffic, language: str) -> Table:
         Column(_label("traffic.fused", language), numeric=True, tone="strong"),
         Column(_label("traffic.ratio", language), numeric=True, tone="faint"),
     )
+    a, b, refused = t.unfused, t.fused, t.refused
+    of_bytes, of_work = refused.get("memory", ()), refused.get("vector", ())
     rows = [
-        _compared("array_accesses", t.unfused.array_accesses, t.fused.array_accesses, number, language),
-        _compared("bytes", t.unfused.bytes, t.fused.bytes, format_bytes, language),
-        _compared("bandwidth_time", t.unfused.bandwidth_time_s, t.fused.bandwidth_time_s, format_time, language),
-        _compute_times(t.unfused, t.fused, language),
-        _compared("kernels", t.unfused.kernels, t.fused.kernels, number, language),
-        _compared("launch_time", t.unfused.launch_time_s, t.fused.launch_time_s, format_time, language),
-        _compared("total", t.unfused.total_s, t.fused.total_s, format_time, language),
+        _compared("array_accesses", a.array_accesses, b.array_accesses, number, language),
+        _compared("bytes", a.bytes, b.bytes, format_bytes, language),
+        _times("bandwidth_time", a.bandwidth_time_s, b.bandwidth_time_s, of_bytes, language),
+        _times("compute_time", a.compute_time_s, b.compute_time_s, of_work, language),
+        _compared("kernels", a.kernels, b.kernels, number, language),
+        _compared("launch_time", a.launch_time_s, b.launch_time_s, format_time, language),
+        _times("total", a.total_s, b.total_s, of_bytes, language),
     ]
     return Table(columns, tuple(rows))
 
 
 def _compared(key: str, before: float, after: float, shown: Formatter, language: str) -> Cells:
+    """A row of the comparison; ``shown`` formats both figures."""
     times = f"{ratio(before / after)}×" if after else ""
     return Cells((_label(f"traffic.{key}", language), shown(before), shown(after), times))
 
 
-def _compute_times(before: PlanTraffic, after: PlanTraffic, language: str) -> Cells:
-    if before.compute_time_s is None or after.compute_time_s is None:
+def _times(key: str, before: float | None, after: float | None, reasons: Sequence[str], language: str) -> Cells:
+    """A row of times, or why they are not known, said once."""
+    if before is None or after is None:
         unknown = _label("traffic.unknown", language)
-        return Cells((_label("traffic.compute_time", language), unknown, unknown, ""))
-    return _compared("compute_time", before.compute_time_s, after.compute_time_s, format_time, language)
+        return Cells((_label(f"traffic.{key}", language), _unknown(reasons, language), unknown, ""))
+    return _compared(key, before, after, format_time, language)
+
+
+def _unknown(reasons: Sequence[str], language: str) -> str:
+    """``unknown``, and what is wrong with the figure where the device has one: ``unknown (sparse peak)``."""
+    if not reasons:
+        return _label("traffic.unknown", language)
+    named = [_label(f"source.{reason.replace(' ', '_')}", language) for reason in reasons]
+    separator = text("explain.list.separator", language)
+    return text("explain.traffic.unknown_because", language, reasons=separator.join(named))
 
 
 def _traffic_bars(t: Traffic, language: str) -> Bars:
@@ -304,12 +318,12 @@ def _per_element(t: Traffic) -> str:
 
 def _ridge(pipe: str, ridge: float | None, peak: Quantity | None, bandwidth: Quantity, language: str) -> Fact:
     label = _label(f"fact.ridge_{pipe}", language)
-    if ridge is None or peak is None:
+    if peak is None:
         return Fact(label, _label("traffic.unknown", language), _label("fact.ridge_unknown", language))
     facts = {"peak": str(peak), "dtype": peak.dtype, "source": source_kind(peak, language), "bandwidth": str(bandwidth)}
-    return Fact(
-        label, f"{format_number(ridge)} FLOP/B", " ".join(text("explain.fact.ridge_note", language, **facts).split())
-    )
+    reasons = no_ratio_because(peak) or no_ratio_because(bandwidth)
+    value = _unknown(reasons, language) if ridge is None else f"{format_number(ridge)} FLOP/B"
+    return Fact(label, value, " ".join(text("explain.fact.ridge_note", language, **facts).split()))
 
 
 def source_kind(quantity: Quantity, language: str) -> str:

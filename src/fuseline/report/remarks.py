@@ -54,8 +54,14 @@ class Remark:
 
 def _in_words(name: str, value: str | tuple[str, ...], language: str) -> str:
     if isinstance(value, tuple):
-        return text("explain.list.separator", language).join(value)
+        words = [_reason_in_words(v, language) if name == "reasons" else v for v in value]
+        return text("explain.list.separator", language).join(words)
     return implementation_name(value, language) if name == "implementation" else value
+
+
+def _reason_in_words(reason: str, language: str) -> str:
+    """Why a figure predicts no time, as the tables call it."""
+    return text(f"explain.source.{reason.replace(' ', '_')}", language)
 
 
 def implementation_name(implementation: str, language: str) -> str:
@@ -65,6 +71,11 @@ def implementation_name(implementation: str, language: str) -> str:
 
 def _remark(key: str, **values: object) -> Remark:
     return Remark(key, {n: v if isinstance(v, tuple) else unbroken(str(v)) for n, v in values.items()})
+
+
+def _time(seconds: float | None) -> str:
+    """A time that the bound of the program rests on, and that is known for that reason."""
+    return format_time(seconds or 0.0)
 
 
 def number(value: float) -> str:
@@ -147,7 +158,9 @@ def called_functions(graph: Graph) -> tuple[str, ...]:
 
 def traffic_remarks(e: Explanation) -> list[Remark]:
     """What fusion saves, what bounds the fused program, and what to do next."""
-    bound = {"memory": _memory_bound, "compute": _compute_bound, "latency": _latency_bound}[e.traffic.bound]
+    bound = {"memory": _memory_bound, "compute": _compute_bound, "latency": _latency_bound}.get(
+        e.traffic.bound, _undetermined
+    )
     return [_fusion(e), *_dropped_axes(e), *bound(e), *_decode(e), *_functions(e)]
 
 
@@ -177,16 +190,27 @@ def _dropped_axes(e: Explanation) -> list[Remark]:
 def _memory_bound(e: Explanation) -> list[Remark]:
     t = e.traffic
     intensity = format_number(t.arithmetic_intensity_flop_per_byte)
-    ridge = t.ridge_point_vector_flop_per_byte
-    if ridge is None:
-        found = [_remark("memory_bound_without_peak", intensity=intensity, dtype=e.dtype)]
-    elif t.arithmetic_intensity_flop_per_byte > 0:
+    ridge = t.ridge_point_vector_flop_per_byte or 0.0
+    if t.arithmetic_intensity_flop_per_byte > 0:
         below = ridge / t.arithmetic_intensity_flop_per_byte
         code = "memory_bound" if below > 1 + TANGIBLE else "memory_bound_at_ridge"
         found = [_remark(code, intensity=intensity, ridge=format_number(ridge), factor=ratio(below))]
     else:
         found = [_remark("moves_only")]
     return found + _epilogue(e)
+
+
+def _undetermined(e: Explanation) -> list[Remark]:
+    """What the time of the bytes or of the arithmetic is missing for, and what is known all the same."""
+    t = e.traffic
+    reasons = t.refused
+    if "memory" in reasons:
+        return [_remark("bytes_without_time", bandwidth=str(t.bandwidth), reasons=reasons["memory"])]
+    facts = {"intensity": format_number(t.arithmetic_intensity_flop_per_byte), "dtype": e.dtype}
+    if t.vector_peak is None:
+        return [_remark("memory_bound_without_peak", **facts), *_epilogue(e)]
+    facts = {"intensity": facts["intensity"], "peak": str(t.vector_peak)}
+    return [_remark("memory_bound_by_other_peak", **facts, reasons=reasons["vector"]), *_epilogue(e)]
 
 
 def _epilogue(e: Explanation) -> list[Remark]:
@@ -211,7 +235,7 @@ def _epilogue(e: Explanation) -> list[Remark]:
 
 def _compute_bound(e: Explanation) -> list[Remark]:
     t = e.traffic
-    times = {"compute": format_time(t.fused.compute_time_s or 0.0), "memory": format_time(t.fused.bandwidth_time_s)}
+    times = {"compute": _time(t.fused.compute_time_s), "memory": _time(t.fused.bandwidth_time_s)}
     ridge = t.ridge_point_vector_flop_per_byte or 0.0
     facts = {"intensity": format_number(t.arithmetic_intensity_flop_per_byte), "ridge": format_number(ridge)}
     return [_remark("compute_bound", **times, **facts)]
@@ -220,7 +244,7 @@ def _compute_bound(e: Explanation) -> list[Remark]:
 def _latency_bound(e: Explanation) -> list[Remark]:
     t = e.traffic
     enough = t.launch_latency.value * t.bandwidth.value
-    facts = {"launch": format_time(t.fused.launch_time_s), "total": format_time(t.fused.total_s)}
+    facts = {"launch": format_time(t.fused.launch_time_s), "total": _time(t.fused.total_s)}
     found = [_remark("latency_bound", **facts, bytes=format_bytes(t.fused.bytes), enough=format_bytes(enough))]
     if t.unfused.kernels > t.fused.kernels:
         saved = format_time(t.unfused.launch_time_s - t.fused.launch_time_s)
@@ -231,7 +255,13 @@ def _latency_bound(e: Explanation) -> list[Remark]:
 def _decode(e: Explanation) -> list[Remark]:
     """The same program on one row, as a decode step has it, where a launch then takes longer than the bytes."""
     t = e.traffic
-    if t.bound == "latency" or e.shape is None or len(e.shape) < 2 or not isinstance(e.shape[0], int):
+    if (
+        t.bound == "latency"
+        or t.bandwidth.unfit_for_time
+        or e.shape is None
+        or len(e.shape) < 2
+        or not isinstance(e.shape[0], int)
+    ):
         return []
     rows = e.shape[0]
     declared = any(n.tensor.shape != e.shape for n in (*e.graph.inputs, *e.graph.output_nodes))
@@ -252,11 +282,12 @@ def _functions(e: Explanation) -> list[Remark]:
     if t.primitive_instructions <= len(e.graph.nodes) or not called_functions(e.graph):
         return []
     facts = {"count": number(len(e.graph.nodes)), "primitives": number(t.primitive_instructions)}
-    if t.vector_peak is None or t.bound == "latency":
+    of_bytes = t.fused.bandwidth_time_s
+    if t.vector_peak is None or t.vector_peak.unfit_for_time or of_bytes is None or t.bound == "latency":
         return [_remark("functions_expand", **facts)]
     time = 2 * t.primitive_operations / t.vector_peak.value
-    facts |= {"time": format_time(time), "memory": format_time(t.fused.bandwidth_time_s)}
-    hidden = time <= t.fused.bandwidth_time_s
+    facts |= {"time": format_time(time), "memory": format_time(of_bytes)}
+    hidden = time <= of_bytes
     return [_remark("functions_hide_behind_memory" if hidden else "functions_outweigh_memory", **facts)]
 
 

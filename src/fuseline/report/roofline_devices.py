@@ -56,8 +56,10 @@ def _summary(device: Device, lang: str) -> tuple[str, ...]:
 
 
 def _peak(device: Device, pipe: str, dtype: str) -> Quantity | None:
-    found = device.find_pipe(pipe)
-    return found.find(dtype) if found else None
+    """The dense peak, which is what the list shows."""
+    part = device.find_pipe(pipe)
+    found = part.find(dtype) if part else None
+    return None if found is None or found.sparse else found
 
 
 def device_document(device: Device, lang: str | None = None, *further: str) -> Document:
@@ -85,6 +87,7 @@ def device_document(device: Device, lang: str | None = None, *further: str) -> D
             continue
         number = documents.setdefault(_document(quantity, language), len(documents) + 1)
         kind = kind_text(quantity.source.kind, language)
+        kind = text("device.sparse", language, kind=kind) if quantity.sparse else kind
         value = _size(quantity) if quantity.unit == "B" else format_quantity(quantity.value, quantity.unit)
         confidence = quantity.source.confidence
         level = text(f"device.confidence.{confidence}", language) if confidence else ""
@@ -181,6 +184,8 @@ def _compared(value: Quantity | None, first: Quantity | None, lang: str) -> str:
     shown = unbroken(_size(value) if value.unit == "B" else str(value))
     if value.source.kind == SourceKind.ASSUMED:
         return f"{shown} ({kind_text(value.source.kind, lang)})"
-    if first is None or first.source.kind == SourceKind.ASSUMED:
+    if value.sparse:
+        return text("device.sparse_value", lang, value=shown)
+    if first is None or first.sparse or first.source.kind == SourceKind.ASSUMED:
         return shown
     return text("device.ratio", lang, value=shown, ratio=format_number(value.value / first.value, 3))

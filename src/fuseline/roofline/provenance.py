@@ -100,22 +100,15 @@ def divide(achieved: Quantity, peak: Quantity, allow_mixed: bool = False) -> Rat
     return Ratio(achieved.value / peak.value, str(peak.source.kind), tuple(reasons))
 
 
-def predicts(peak: Quantity) -> bool:
-    """Whether a time may be predicted from ``peak``: not from a constant of somebody's model or an assumption."""
-    return peak.source.kind not in (SourceKind.MODEL_CONSTANT, SourceKind.ASSUMED)
-
-
 def predictor(peak: Quantity, allow_mixed: bool = False) -> float:
-    """The value of ``peak`` for predicting a time; a sparse peak and a model constant are refused."""
-    if peak.sparse and not allow_mixed:
-        raise ProvenanceError(
-            f"{peak} of {peak.source.machine or 'an unnamed machine'} is a sparse peak: it counts skipped zeros as "
-            "work, and the shape is dense"
-        )
-    if not predicts(peak) and not allow_mixed:
-        kind = "an assumption" if peak.source.kind == SourceKind.ASSUMED else "a model constant"
-        raise ProvenanceError(
-            f"{peak} of {peak.source.machine or 'an unnamed machine'} is {kind}: it can be compared "
-            "with, but a time cannot be predicted from it as if it had been measured"
-        )
-    return peak.value
+    """The value of ``peak`` for predicting a time; one that is unfit for it is refused unless ``allow_mixed``."""
+    if allow_mixed or not peak.unfit_for_time:
+        return peak.value
+    figure = f"{peak} of {peak.source.machine or 'an unnamed machine'}"
+    if peak.sparse:
+        raise ProvenanceError(f"{figure} is a sparse peak: it counts skipped zeros as work, and the shape is dense")
+    kind = "an assumption" if peak.source.kind == SourceKind.ASSUMED else "a model constant"
+    raise ProvenanceError(
+        f"{figure} is {kind}: it can be compared with, but a time cannot be predicted from it as if it had been "
+        "measured"
+    )

@@ -16,7 +16,7 @@ from fuseline.cost.shape_cost import DEFAULT_CONVENTION, ShapeCost
 from fuseline.errors import FuselineError, ShapeError, UnknownNameError
 from fuseline.machine.device import Device, Pipe
 from fuseline.machine.dtypes import INTEGERS
-from fuseline.roofline.provenance import DENSE_OVER_SPARSE, TIME_FROM_CONSTANT, predictor, predicts
+from fuseline.roofline.provenance import DENSE_OVER_SPARSE, TIME_FROM_CONSTANT, predictor
 from fuseline.roofline.ratios import compute_pipe
 from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED, Note
 from fuseline.units import Quantity, SourceKind
@@ -102,7 +102,7 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
     if peak_kind:
         notes += _other_kinds([(memory.name, bandwidth), *((p.pipe, p.peak) for p in pipes)], peak_kind)
     limits = [(memory.name, bandwidth_limit), *((pipe.pipe, pipe.limit) for pipe in pipes)]
-    if constants := [name for name, limit in limits if not predicts(limit)]:
+    if constants := [name for name, limit in limits if {*limit.unfit_for_time} - {"sparse"}]:
         notes.append(Note("mixed", {"pipes": ", ".join(constants), "objections": (TIME_FROM_CONSTANT,)}))
     unknown = bool(cost.work) and main is None
     near = np.abs(intensity / ridge - 1) <= RIDGE_MARGIN if ridge else np.zeros(full.shape, bool)
