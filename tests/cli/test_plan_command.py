@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuseline.cli.main import run
-from fuseline.plan.arena.instance_csv import read_csv
+from fuseline.plan.arena.instance_csv import is_instance_text, read_csv
 
 CSV = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 
@@ -203,6 +203,43 @@ def test_a_graph_in_text_form_is_planned_and_its_report_names_each_step(
     out = capsys.readouterr().out
     assert "Steps in the chosen order" in out
     assert "32 B" in out
+
+
+@pytest.mark.parametrize(
+    "text", [CSV, "\ufeff" + CSV, "\n\nsize, end, start, buffer\n4,3,0,b1\n", '"id","lower","upper","size"\nb,0,1,4\n']
+)
+def test_buffers_are_known_by_their_header_whatever_the_file_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    path = tmp_path / "buffers.csv"
+    path.write_text(text)
+    assert run(["plan", str(path), "--json"]) == 0
+    wanted = json.loads(capsys.readouterr().out)
+    renamed = path.rename(tmp_path / "buffers.txt")
+    with renamed.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        for source in ("-", str(renamed), text.lstrip("\ufeff")):
+            assert run(["plan", source, "--json"]) == 0
+            assert json.loads(capsys.readouterr().out)["buffers"] == wanted["buffers"]
+    assert run(["plan", str(renamed), "--dtype", "f32"]) == 2
+    assert "only for programs" in capsys.readouterr().err
+
+
+def test_a_bad_header_is_one_of_buffers_and_a_bad_line_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "buffers.txt"
+    path.write_text("id,lower,upper,bytes\na,0,1,4\n")
+    assert run(["plan", str(path)]) == 2
+    assert f"{path}, line 1: no column size" in capsys.readouterr().err
+    path.write_text("id,lower,upper,size\na,0,0,4\n")
+    assert run(["plan", str(path)]) == 2
+    assert f"{path}, line 2: buffer 'a'" in capsys.readouterr().err
+
+
+def test_no_formula_is_taken_for_buffers() -> None:
+    for formula in ("id, size = divmod(x, y)", "lower + upper", "size = id*lower", "x: f32[lower, upper]; out = x"):
+        assert not is_instance_text(formula)
 
 
 def test_a_bad_formula_is_status_2_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,17 +43,17 @@ def test_a_formula_is_told_from_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     Path("a.fl").write_text("x + 1")
     Path("noext").write_text("x + 2")
-    assert programs.read_program("a.fl") == "x + 1"
-    assert programs.read_program("noext") == "x + 2"
-    assert programs.read_program("x + 3") == "x + 3"
-    assert programs.read_program("tests/cli") == "tests/cli"  # a quotient
+    assert programs.read_program("a.fl").source == "x + 1"
+    assert programs.read_program("noext").source == "x + 2"
+    assert programs.read_program("x + 3").source == "x + 3"
+    assert programs.read_program("tests/cli").source == "tests/cli"  # a quotient
     with pytest.raises(FileNotFoundError):
         programs.read_program("missing.fl")
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO("\ufeffy = x # 注释\n".encode())))
-    assert programs.read_program("-") == "y = x # 注释\n"
+    assert programs.read_program("-").source == "y = x # 注释\n"
 
 
 def test_a_file_that_is_no_program_is_named(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_quotients_are_still_formulas(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     Path("a").mkdir()
     for formula in ("x/y", "x/2.5", "x/1.e5", "x//y", "-x/.5", "~x/y", "(a/b)", "a / b", "y = x/b.c", "x/y\nz"):
-        assert programs.read_program(formula) == formula
+        assert programs.read_program(formula).source == formula
 
 
 def test_sizes_and_names_are_read_or_refused() -> None:
@@ -237,6 +237,43 @@ def test_the_numpy_texts_compute_the_program(capsys: pytest.CaptureFixture[str])
 def test_the_graph_text_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
     text = answer(capsys, "emit", GELU, "--target", "graph", "--shape", "4x8", "--dtype", "bf16")
     assert parse_graph(text) == optimize(graph(GELU, "bf16", shape=(4, 8)))
+
+
+@pytest.mark.parametrize("program", [GELU, "out = 1 + 1", "x: f16[T, D]; y = exp(x); z = sum(y, -1)"])
+def test_a_graph_that_was_written_is_a_program_of_every_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, program: str
+) -> None:
+    text = answer(capsys, "emit", program, "--target", "graph")
+    path = tmp_path / "graph.txt"
+    path.write_text("\ufeff# as it was written\n" + text)
+    sizes = ["--size", "T=64", "--size", "D=8"] if "T, D" in program else []
+    assert answer(capsys, "emit", str(path), "--target", "graph") == text
+    for command in ("explain", "plan"):
+        asked = ["--shape", "8x8", "--dtype", "f32", "--json", *sizes]
+        mine, wanted = (json.loads(answer(capsys, command, source, *asked)) for source in (str(path), program))
+        mine.pop("seconds", None), wanted.pop("seconds", None)
+        assert mine == wanted
+    if program == GELU:
+        asked = ["--shape", "8x8", "--dtype", "f32", "--json"]
+        mine, wanted = (answer(capsys, "classify", "--formula", p, *asked) for p in (str(path), program))
+        assert mine == wanted
+        rows = json.loads(answer(capsys, "bench", str(path), "--n", "64", "--threads", "1", "--json"))["measured"]
+        assert rows[0]["median_s"] > 0 and rows[-1]["median_s"] > 0
+
+
+def test_a_graph_takes_the_options_of_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "graph.txt"
+    path.write_text("%x = input f32[T]\n%h = exp f32[T] %x\n%y = neg f32[T] %h\nreturn y=%y\n")
+    text = answer(capsys, "emit", str(path), "--target", "graph", "--outputs", "h", "--size", "T=8")
+    assert text == "%x = input f32[8]\n%h = exp f32[8] %x\nreturn h=%h\n"
+
+
+def test_a_bad_graph_is_named_by_its_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "graph.txt"
+    path.write_text("%x = input f32[*]\n%y = expp f32[*] %x\nreturn y=%y\n")
+    for command in ("explain", "bench", "plan"):
+        assert run([command, str(path)]) == 2
+        assert "line 2: no instruction is called 'expp'" in capsys.readouterr().err
 
 
 def test_the_nest_shows_the_loops(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,10 @@ from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
 from fuseline.ir import TensorType, dtype
 from fuseline.ir.dtype import BF16, F32, F64, I32, U8
-from fuseline.ir.program import Program
+from fuseline.ir.program import Program, untyped
 from fuseline.ir.specialise import input_types, specialise
+from fuseline.ir.text import parse_graph
+from fuseline.passes.pipeline import optimize
 from programs import ELEMENTWISE, REDUCTIONS, RandomProgram, programs
 
 WEIGHTS = np.arange(3.0)
@@ -109,3 +111,19 @@ def test_errors_stay_the_built_in_they_refine() -> None:
     program = parse_formula("x + 300")
     with pytest.raises(ValueError, match="does not fit"):
         specialise(program, {"x": TensorType(U8)})
+
+
+@given(programs())
+def test_a_graph_becomes_a_program_that_becomes_the_graph_again(case: RandomProgram) -> None:
+    g = optimize(case.graph)
+    program = untyped(g)
+    types = {d.name: TensorType(d.dtype, d.shape) for d in program.inputs if d.dtype is not None}
+    assert specialise(program, types) == g
+    assert specialise(untyped(parse_graph(str(g))), types) == g
+
+
+def test_what_no_program_says_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="called out"):
+        untyped(parse_graph("%out = input f32[*]\n%y = neg f32[*] %out\nreturn y=%y\n"))
+    with pytest.raises(UsageError, match="'3'"):
+        untyped(parse_graph("%3 = input f32[*]\n%y = neg f32[*] %3\nreturn y=%y\n"))

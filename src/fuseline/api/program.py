@@ -14,7 +14,7 @@ from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
-from fuseline.ir.program import Program
+from fuseline.ir.program import Program, untyped
 from fuseline.ir.size import Shape, names_in, sizes_wanted
 from fuseline.ir.specialise import input_types, specialise
 from fuseline.passes.pipeline import optimize as run_pipeline
@@ -24,7 +24,7 @@ Source = str | Program | Graph | Callable[..., Any]
 
 
 def as_program(source: Source, outputs: Sequence[str] | str | None = None) -> Program:
-    """The untyped program of a formula text or a Python function.
+    """The untyped program of a formula text, a Python function or a graph.
 
     A text for ``outputs`` is one name. Raises `FormulaError` or `TraceError` for what is not a program,
     `UnknownNameError` for outputs that do not exist and `UsageError` for one that is named twice.
@@ -36,6 +36,8 @@ def as_program(source: Source, outputs: Sequence[str] | str | None = None) -> Pr
 def _read(source: Source) -> Program:
     if isinstance(source, Program):
         return source
+    if isinstance(source, Graph):
+        return untyped(source)
     if isinstance(source, str):
         from fuseline.frontends.formula import parse_formula
 

@@ -23,6 +23,7 @@ from fuseline.api.defaults import (
     CLASSIFIED_OPERATION,
     EXPLAINED_DTYPE,
 )
+from fuseline.api.program import Source
 from fuseline.cost.operands import parse_operands
 from fuseline.cost.shape_cost import ShapeCost, Tensor
 from fuseline.cost.shapes import OPERATIONS, operation_name, shape_cost
@@ -188,12 +189,12 @@ def _latency_s(latency_us: float | None, latency_s: float | None) -> float | Non
 
 
 def formula_cost(
-    formula: str,
+    formula: Source,
     shape: str | tuple[int, ...] | None = None,
     dtype: str = EXPLAINED_DTYPE,
     sizes: Mapping[str, Any] | None = None,
 ) -> ShapeCost:
-    """The cost of a formula as one fused kernel, for ``classify(cost=…)``.
+    """The cost of a program as one fused kernel, for ``classify(cost=…)``.
 
     Each input is read once and each output written once; a FLOP is one an instruction and element, on the vector pipe
     in float32 (float64 where anything is). ``sizes`` gives named sizes of declared arrays, numbers or arrays of them.
@@ -220,7 +221,8 @@ def formula_cost(
     work = {"vector": (ledger.flops, computed.computed.name)}
     open_shape = () if default is None or all(d.shape is not None for d in program.inputs) else default
     named = bound | {f"axis{i}": size for i, size in enumerate(open_shape)}
-    return ShapeCost("formula", named, work, tuple(tensors), dtype)
+    stored = {node.dtype.name for node in g.inputs}
+    return ShapeCost("formula", named, work, tuple(tensors), *stored if len(stored) == 1 else (dtype,))
 
 
 def _resolve(device: str | Device | None, lookup: Lookup) -> Device | None:

@@ -38,10 +38,10 @@ def bench(
 ) -> None:
     """Measure a program on this host: NumPy, fused C loops and the compiled kernel, beside a copy of the same arrays.
 
-    PROGRAM is a formula, a file, or - for standard input. Arrays hold seeded normals.
+    PROGRAM is a formula, a file of one or of a graph, or - for standard input. Arrays hold seeded normals.
     """
     language = resolve_language(lang)
-    source = read_program(program)
+    text, source = read_program(program)
     sizes, names = parse_sizes(size), parse_names(outputs)
     rows = measured_rows(source, n, dtype, threads, names, sizes, quick)
     if as_json:
@@ -53,4 +53,4 @@ def bench(
     from fuseline.report.explain_document import bench_document
     from fuseline.report.terminal import print_document
 
-    print_document(bench_document(optimize(graph(source, dtype, names)), rows, source, language))
+    print_document(bench_document(optimize(graph(source, dtype, names)), rows, text, language))

@@ -48,7 +48,7 @@ def classify(
             "--size", metavar="NAME=VALUE", help="A further size of the operation or formula, as groups=8; repeatable."
         ),
     ] = None,
-    formula: Annotated[_Word, typer.Option(help="A formula, its file, or - as the kernel.")] = None,
+    formula: Annotated[_Word, typer.Option(help="A formula or graph, its file, or - as the kernel.")] = None,
     shape: Annotated[
         _Word,
         typer.Option(
@@ -112,7 +112,7 @@ def classify(
     sizes = _sizes(m, n, k, size)
     cost = None
     if formula is not None:
-        cost = api.formula_cost(read_program(formula), shape, dtype or EXPLAINED_DTYPE, sizes)
+        cost = api.formula_cost(read_program(formula).source, shape, dtype or EXPLAINED_DTYPE, sizes)
         sizes, device = {}, device or EXPLAINED_DEVICE
     found = api.classify(
         dtype=dtype,

@@ -58,7 +58,7 @@ def emit(
 ) -> None:
     """Write a program as text: NumPy calls, C11, LLVM IR, assembly, its graph or its loops.
 
-    PROGRAM is a formula, a file, or - for standard input.
+    PROGRAM is a formula, a file of one or of a graph, or - for standard input.
     """
     from fuseline.api.program import graph, optimize
     from fuseline.ir.garbage import collection_paused
@@ -67,7 +67,7 @@ def emit(
     if output is not None and output != "-":
         require_place(output)
     dims = None if shape is None else parse_shape(shape)
-    source = read_program(program)
+    note, source = read_program(program)
     with collection_paused():
         found = optimize(graph(source, dtype, parse_names(outputs), dims, parse_sizes(size) or None))
     if header and target is not Target.C:
@@ -80,7 +80,7 @@ def emit(
         case Target.NEST:
             text = _nests(found)
         case Target.C:
-            text = _c(found, _identifier(name), functions, source, header)
+            text = _c(found, _identifier(name), functions, note, header)
         case _:
             from fuseline.api.emitting import emit_text
 
@@ -110,10 +110,10 @@ def _nests(found: Graph) -> str:
     return note + "\n".join(f"launch {number}:\n{text}" for number, text in enumerate(texts))
 
 
-def _c(found: Graph, name: str, functions: Functions, source: str, header: bool) -> str:
+def _c(found: Graph, name: str, functions: Functions, note: str, header: bool) -> str:
     from fuseline.codegen.c import emit_program
 
-    text = emit_program(found, name, functions.value, note=source.strip())
+    text = emit_program(found, name, functions.value, note=note.strip())
     return text.header if header else text.source
 
 

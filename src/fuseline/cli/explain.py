@@ -47,11 +47,11 @@ def explain(
 ) -> None:
     """Explain a program: its dataflow, its traffic fused and unfused, the memory it needs, and measurements.
 
-    PROGRAM is a formula such as "h = x + b; out = h*tanh(h)", a file, or - for standard input. Put -- before a formula
-    that begins with a minus. Nothing runs unless --measure (or --quick or --n) is given.
+    PROGRAM is a formula such as "h = x + b; out = h*tanh(h)", a file of one or of a graph, or - for standard input. Put
+    -- before a formula that begins with a minus. Nothing runs unless --measure (or --quick or --n) is given.
     """
     language = resolve_language(lang)
-    source = read_program(program)
+    source = read_program(program).source
     sizes, names = parse_sizes(size), parse_names(outputs)
     from fuseline.api.explaining import explain as explained
     from fuseline.machine.database import device as find_device

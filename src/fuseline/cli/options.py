@@ -13,7 +13,10 @@ EXPLAINED_SHAPE_TEXT = "x".join(map(str, EXPLAINED_SHAPE))
 
 ProgramArgument = Annotated[
     str,
-    typer.Argument(metavar="PROGRAM", help="A formula, a file (any existing one, or *.fl), or - for standard input."),
+    typer.Argument(
+        metavar="PROGRAM",
+        help="A formula, a file (any existing one, or *.fl) of a formula or graph, or - for standard input.",
+    ),
 ]
 SizeOption = Annotated[
     list[str] | None,

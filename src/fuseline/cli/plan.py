@@ -4,6 +4,7 @@ is.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -19,13 +20,13 @@ from fuseline.cli.options import (
     OutputsOption,
     SizeOption,
 )
-from fuseline.cli.programs import parse_names, parse_sizes, read_program
+from fuseline.cli.programs import parse_names, parse_sizes, program_of_text, read_text
 from fuseline.cli.progress import ProgressLine
 from fuseline.errors import InfeasibleError, PlanError
 
 if TYPE_CHECKING:
-    from fuseline.ir.graph import Graph
-    from fuseline.plan.arena.types import Incumbent, PlanResult
+    from fuseline.ir.program import Program
+    from fuseline.plan.arena.types import Incumbent, Instance, PlanResult
     from fuseline.plan.joint import JointPlan
 
 _NO = 1
@@ -40,8 +41,9 @@ def plan(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE.csv|PROGRAM",
-            help="Buffers as CSV (id,lower,upper,size[,alignment,gaps,offset,hint]), or a formula, its file, a graph.",
+            metavar="BUFFERS|PROGRAM",
+            help="A file of buffers as CSV (id,lower,upper,size[,alignment,gaps,offset,hint]), or a formula, a file of "
+            "one or of a graph, or - for standard input.",
         ),
     ],
     capacity: Annotated[
@@ -70,6 +72,7 @@ def plan(
     """
     from fuseline.files import require_place
     from fuseline.plan.arena.arguments import capacity_in_bytes
+    from fuseline.plan.arena.types import Instance
     from fuseline.report.catalogue import resolve_language
     from fuseline.units import parse_bytes
 
@@ -82,18 +85,19 @@ def plan(
         require_format(chart)
     if out is not None:
         require_place(out)
-    if _is_instance(source):
+    given = _read(source)
+    if isinstance(given, Instance):
         _refuse_for_instance(
             {"--shape": shape, "--dtype": dtype, "--size": size, "--outputs": outputs, "--alignment": alignment}
         )
     progress = _SearchLine(language)
     joint = None
     try:
-        if _is_instance(source):
+        if isinstance(given, Instance):
             from fuseline.api.planning import plan_buffers
 
             result = plan_buffers(
-                source,
+                given,
                 capacity=capacity_bytes,
                 time_limit_s=limit_s,
                 seed=seed,
@@ -104,7 +108,7 @@ def plan(
             from fuseline.api.planning import plan_program
 
             joint = plan_program(
-                _program(source),
+                given,
                 shape,
                 dtype,
                 outputs=parse_names(outputs),
@@ -131,9 +135,17 @@ def plan(
     return _INTERRUPTED if (joint or result).stopped_because == "interrupted" else 0
 
 
-def _is_instance(source: str) -> bool:
-    """Whether ``source`` names a CSV file, existing or not."""
-    return source.lower().endswith(".csv")
+def _read(argument: str) -> Instance | str | Program:
+    """Buffers or a program, told apart by the ending ``.csv`` and by how the text begins."""
+    from fuseline.plan.arena.instance_csv import MAX_FILE_BYTES, is_instance_text, parse_csv, read_csv
+
+    if argument.lower().endswith(".csv"):
+        return read_csv(argument)
+    text = read_text(argument, MAX_FILE_BYTES)
+    if is_instance_text(text):
+        where = "standard input" if argument == "-" else "CSV" if text is argument else argument
+        return parse_csv(text, os.path.basename(where) if os.path.isfile(where) else where, where)
+    return program_of_text(text).source
 
 
 def _refuse_for_instance(options: Mapping[str, object]) -> None:
@@ -142,16 +154,6 @@ def _refuse_for_instance(options: Mapping[str, object]) -> None:
     if given:
         column = "; the column alignment of the file says it for each buffer" if "--alignment" in given else ""
         raise PlanError(f"{', '.join(given)}: only for programs, not for buffers in a CSV file{column}")
-
-
-def _program(source: str) -> str | Graph:
-    """A program given as formula, file or text form of a graph, whose first line begins with ``%``."""
-    found = read_program(source)
-    if not found.lstrip().startswith("%"):
-        return found
-    from fuseline.ir.text import parse_graph
-
-    return parse_graph(found)
 
 
 def _seconds(time_limit: str) -> float:

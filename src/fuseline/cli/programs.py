@@ -7,32 +7,63 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fuseline.cli.progress import ProgressLine
 from fuseline.errors import DataFileError, LimitError, UnitError
 
 if TYPE_CHECKING:
     from fuseline.api.explanation import Measured
+    from fuseline.ir.program import Program
 
 MAX_THREADS = 4096
 
 
-def read_program(argument: str) -> str:
-    """The text of a program given as formula, file or ``-``.
+class ReadProgram(NamedTuple):
+    """A program as a command was given it, and what the functions of `fuseline.api` take for it."""
+
+    text: str
+    source: str | Program
+    """The formula itself, or the program of a graph in text form."""
+
+
+def read_program(argument: str) -> ReadProgram:
+    """The program given as formula, file or ``-``: a formula, or a graph as ``emit --target graph`` writes it.
 
     What names an existing file, or ends in ``.fl``, is a file. Raises `OSError` for a file that cannot be read or does
-    not exist and for a directory, `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB.
+    not exist and for a directory, `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB,
+    `TextFormError` for a graph that breaks its form.
     """
+    from fuseline.frontends.formula import MAX_TEXT_BYTES
+
+    return program_of_text(read_text(argument, MAX_TEXT_BYTES))
+
+
+def program_of_text(text: str) -> ReadProgram:
+    """The program in a text, which has at most 16 MiB."""
+    from fuseline.frontends.formula import MAX_TEXT_BYTES
+    from fuseline.ir.text import is_graph_text, parse_graph
+
+    if not is_graph_text(text):
+        return ReadProgram(text, text)
+    if len(text) > MAX_TEXT_BYTES:
+        raise LimitError(_too_long("the graph", MAX_TEXT_BYTES))
+    from fuseline.ir.program import untyped
+
+    return ReadProgram(text, untyped(parse_graph(text)))
+
+
+def read_text(argument: str, most_bytes: int) -> str:
+    """The text of a file or of standard input (``-``), or the argument itself where it names neither."""
     if argument == "-":
         if sys.stdin is None:
             raise OSError(errno.EBADF, "it is closed; name a file or give a formula", "standard input")
-        return _text(sys.stdin.buffer, "standard input")
+        return _text(sys.stdin.buffer, "standard input", most_bytes)
     if os.path.isdir(argument):
         raise IsADirectoryError(errno.EISDIR, f"this is a directory; name a file in it{_AS_FORMULA}", argument)
     if argument.endswith(".fl") or os.path.exists(argument):
         with open(argument, "rb") as file:
-            return _text(file, argument)
+            return _text(file, argument, most_bytes)
     if _means_a_path(argument):
         raise FileNotFoundError(errno.ENOENT, f"there is no such file{_AS_FORMULA}", argument)
     return argument
@@ -53,16 +84,18 @@ def _means_a_path(argument: str) -> bool:
     return bool(_PATH_BEGINS.match(argument) or named or os.path.isdir(os.path.dirname(argument)))
 
 
-def _text(stream: BinaryIO, name: str) -> str:
-    from fuseline.frontends.formula import MAX_TEXT_BYTES
-
-    content = stream.read(MAX_TEXT_BYTES + 4)
-    if len(content) > MAX_TEXT_BYTES:
-        raise LimitError(f"{name}: a program has at most {MAX_TEXT_BYTES // 2**20} MiB")
+def _text(stream: BinaryIO, name: str, most_bytes: int) -> str:
+    content = stream.read(most_bytes + 4)
+    if len(content) > most_bytes:
+        raise LimitError(_too_long(name, most_bytes))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFileError(f"{name}: not UTF-8 text (byte {error.start})") from None
+
+
+def _too_long(name: str, most_bytes: int) -> str:
+    return f"{name}: it may have at most {most_bytes // 2**20} MiB"
 
 
 def parse_sizes(pairs: Sequence[str] | None) -> dict[str, int]:
@@ -88,7 +121,7 @@ def parse_names(names: str | None) -> list[str] | None:
 
 
 def measured_rows(
-    source: str,
+    source: str | Program,
     n: str | None,
     dtype: str | None,
     threads: str | None,

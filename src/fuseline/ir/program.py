@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuseline.errors import UnknownNameError, UsageError, nearest
+from fuseline.errors import UnknownNameError, UnsupportedError, UsageError, nearest
 from fuseline.ir.dtype import DType
-from fuseline.ir.graph import topological
+from fuseline.ir.graph import Graph, topological
 from fuseline.ir.node import Node, make
 from fuseline.ir.size import Shape
 
@@ -108,6 +108,33 @@ def _rebuilt(flat: Mapping[str, Any]) -> Program:
         captures=captures,
         fixed=fixed,
         origin=origin,
+    )
+
+
+def untyped(graph: Graph) -> Program:
+    """``graph`` as a program whose inputs are declared with its dtypes and shapes; `specialise` gives the graph again.
+
+    Raises `UnsupportedError` for a repeated part and `UsageError` for an input or output that no call can name.
+    """
+    made: dict[Node, Node] = {n: make("input", (), (("name", n.attr("name")),)) for n in graph.inputs}
+    for node in graph.nodes:
+        if node.op == "repeat":
+            raise UnsupportedError("a graph with a repeated part is no program; write the part out")
+        made[node] = make(node.op, tuple([made.get(a, a) for a in node.args]), node.attrs)
+    for name in (*graph.input_names, *graph.output_names):
+        if not name.isidentifier():
+            raise UsageError(f"an input or output of a program is called by letters, digits and _, not {name!r}")
+    if reserved := sorted(RESERVED_INPUTS.intersection(graph.input_names)):
+        raise UsageError(f"no input may be called {reserved[0]}, which calls of a kernel use; rename it in the graph")
+    outputs = tuple([(name, made.get(n, n)) for name, n in graph.outputs])
+    named = {name: made[n] for n, name in graph.names.items()}
+    return Program(
+        source="",
+        inputs=tuple([Declaration(n.attr("name"), n.dtype, n.tensor.shape) for n in graph.inputs]),
+        nodes=tuple([made[n] for n in graph.nodes]),
+        outputs=outputs,
+        names={made[n]: name for n, name in graph.names.items()},
+        bindings={**named, **dict(outputs)},
     )
 
 

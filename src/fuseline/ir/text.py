@@ -29,6 +29,16 @@ from fuseline.ir.size import Dim, Shape, Size, named
 from fuseline.ir.types import TensorType, TupleType, Type
 from fuseline.ops import OPERATIONS
 
+_COMMENTS = re.compile(r"\s*(?:#[^\n]*\s*)*")
+_BEGINS = re.compile(r"%|return\s+\w+\s*=")
+
+
+def is_graph_text(text: str) -> bool:
+    """Whether ``text`` is meant as the text form, whose first line no formula begins with."""
+    after = _COMMENTS.match(text)
+    return _BEGINS.match(text, after.end() if after else 0) is not None
+
+
 # ── printing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -28,6 +28,13 @@ _REQUIRED = ("id", "lower", "upper", "size")
 _KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset", "hint"))
 
 
+def is_instance_text(text: str) -> bool:
+    """Whether ``text`` is meant as buffers: its first line lists columns of which two are required ones."""
+    line = next((line for line in io.StringIO(text) if line.strip()), "")
+    cells = [cell.strip().strip('"').lower() for cell in line.split(",")]
+    return "=" not in line and len({_ALIASES.get(cell, cell) for cell in cells}.intersection(_REQUIRED)) >= 2
+
+
 def read_csv(path: str | os.PathLike[str]) -> Instance:
     """The instance in a CSV file.
 
