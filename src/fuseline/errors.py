@@ -85,7 +85,7 @@ class UsageError(FuselineError, ValueError):
 
 
 class OutputFileError(FuselineError, OSError):
-    """A file that cannot be written; the message names it and says why."""
+    """A file that cannot be written; the message names it and says why, and ``errno`` is the system's number for it."""
 
 
 class UnknownNameError(FuselineError, LookupError):

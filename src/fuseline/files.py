@@ -115,4 +115,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _failure(name: str, error: OSError) -> OutputFileError:
-    return OutputFileError(f"{name}: cannot be written: {error.strerror or error}")
+    failure = OutputFileError(f"{name}: cannot be written: {error.strerror or error}")
+    failure.errno = error.errno  # tells a full disk from a name that nothing can be written under
+    return failure

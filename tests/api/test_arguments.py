@@ -61,3 +61,38 @@ def test_named_sizes_may_turn_out_equal() -> None:
     assert e.traffic.largest_elements == 3
     with pytest.raises(ShapeError, match=r"shape \(3\) and y of shape \(4\)"):
         fl.explain("x: f32[T]; y: f32[D]; x + y", sizes={"T": 3, "D": 4})
+
+
+@pytest.mark.parametrize("function", [fl.graph, fl.explain, fl.compile, fl.plan_program, fl.measure])
+@pytest.mark.parametrize("outputs", [5, 1.5, object()])
+def test_what_is_no_list_of_outputs_is_refused(function: Any, outputs: Any) -> None:
+    with pytest.raises(TypeRuleError, match="outputs are names"):
+        function(TEXT, outputs=outputs)
+
+
+@pytest.mark.parametrize("function", [fl.graph, fl.explain, fl.plan_program, fl.measure])
+@pytest.mark.parametrize("text", [TEXT, "x: f32[T]; y = x + 1"])
+@pytest.mark.parametrize("sizes", [[3], 5, "T=3", ()])
+def test_what_is_no_mapping_of_sizes_is_refused(function: Any, text: str, sizes: Any) -> None:
+    with pytest.raises(TypeRuleError, match="sizes are lengths by name"):
+        function(text, sizes=sizes)
+
+
+def test_sizes_are_called_by_names() -> None:
+    with pytest.raises(ShapeError, match="no array has a size called 3"):
+        fl.explain(TEXT, sizes={3: 4})
+
+
+@pytest.mark.parametrize("name", [None, 3, b"h100-sxm"])
+def test_a_machine_is_asked_for_by_its_name(name: Any) -> None:
+    with pytest.raises(TypeRuleError, match="a device is called by its name"):
+        fl.device(name)
+
+
+NO_COUNTS = [{"n": n} for n in ("a", 0, -5, 2.5, True, None)] + [{"thread_counts": c} for c in (3, [0], "12", [1.5])]
+
+
+@pytest.mark.parametrize("counts", NO_COUNTS, ids=str)
+def test_measuring_counts_whole_things(counts: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="whole number"):
+        fl.measure(TEXT, **counts)

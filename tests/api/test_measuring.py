@@ -13,6 +13,7 @@ from fuseline.api import measuring
 from fuseline.errors import LimitError
 from fuseline.runtime import threads
 from fuseline.runtime.compiler import find_c_compiler
+from fuseline.runtime.measure import Interrupted, Timing
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 
@@ -220,3 +221,17 @@ def test_results_beside_each_other_are_all_measured() -> None:
     for text in ("a = x + 1; b = x*y", "a = sum(x); b = x/a", "a = x + 1; c = 3", "s: f32[1]; a = x + s; b = s*2"):
         rows = fl.measure(text, n=512, quick=True, thread_counts=(1,))
         assert next(r for r in rows if r.implementation == "jit").max_abs_error is not None
+
+
+def test_an_interrupt_leaves_the_rows_that_have_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interleaved(candidates, **options):
+        raise Interrupted({0: Timing(1e-3, 0.0, 1e-3, 1, 1), 1: Timing(2e-3, 1e-4, 1e-3, 2, 1)})
+
+    monkeypatch.setattr(measuring, "interleaved", interleaved)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fl.measure(COURSE, n=1 << 12, thread_counts=(1,))
+    rows = caught.value.rows
+    assert [(r.median_s, r.spread_s) for r in rows[:2]] == [(1e-3, None), (2e-3, 1e-4)]
+    assert rows[1].speedup == 0.5
+    assert all(r.median_s is None and r.note for r in rows[2:])
+    assert rows[-1].note == measuring.NOT_TIMED

@@ -155,6 +155,8 @@ def test_a_chart_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_p
         (("--waves", "0.5"), "without measured rates waves"),
         (("--measured-on", "b200"), "without measured rates measured_on"),
         (("--m", "4", "--waves", "2"), "without measured rates waves"),
+        (("--tflops", "5", "--waves", "2"), "waves decide nothing under the book rule"),
+        (("--tflops", "5", "--rule", "nsight", "--saturated", "0.9"), "thresholds belong to the book rule"),
         (("--shape", "4x4"), "only beside --formula"),
         (("--also-device", "h100"), "only beside --chart"),
         (("--also-device", "h101", "--chart", "x.svg"), "nearest: h100-sxm"),

@@ -78,6 +78,55 @@ def test_an_interrupt_is_130_without_a_traceback(command, capsys) -> None:
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_an_interrupt_that_python_wrapped_is_an_interrupt(command, capsys) -> None:
+    wrapped = RuntimeError("Error calling __set_name__ on 'f'")
+    wrapped.__cause__ = KeyboardInterrupt()
+    assert command(failing(wrapped)) == 130
+    during = ValueError("half an import")
+    during.__context__ = wrapped
+    assert command(failing(during)) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+INTERRUPTING = """
+import os, signal, sys
+from fuseline.cli import main
+from types import ModuleType
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    print("went on")
+    return 0
+
+def answered():
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        print("so far")
+        return 3
+
+sys.argv = ["fuseline", "trial"]
+main.COMMANDS = {"trial": "A command for this test."}
+sys.modules["fuseline.cli.trial"] = ModuleType("fuseline.cli.trial")
+sys.modules["fuseline.cli.trial"].trial = answered
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize(
+    ("way", "status", "said"),
+    [
+        ("main.run = interrupt", 130, ""),  # before a command begins
+        ("signal.signal(signal.SIGINT, signal.SIG_IGN); main.run = interrupt", 0, "went on\n"),  # as under nohup
+        ("", 3, "so far\n"),  # a command may answer
+    ],
+)
+def test_an_interrupt_at_any_time_ends_without_a_traceback(way: str, status: int, said: str) -> None:
+    code = f"{INTERRUPTING}\n{way}\nmain.main()\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (status, said, "")
+
+
 def test_wrong_options_are_2(command, capsys) -> None:
     assert command(lambda: None, "--no-such-option") == 2
     assert "--no-such-option" in capsys.readouterr().err
@@ -120,6 +169,14 @@ def test_output_that_does_not_fit_is_reported() -> None:
     assert done.returncode == 74
     assert "could not be written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["emit", "x+1", "--target", "c", "-o"], ["plan", "x+1", "--quick", "--out"]])
+def test_a_file_that_does_not_fit_is_an_output_that_could_not_be_written(arguments, capsys, tmp_path) -> None:
+    assert entry.run([*arguments, "/dev/full"]) == 74
+    assert "/dev/full: cannot be written: No space left" in capsys.readouterr().err
+    assert entry.run([*arguments, str(tmp_path / "missing" / "x")]) == 2  # nobody could write there
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")

@@ -17,12 +17,14 @@ import pytest
 
 from fuseline.api.explaining import explain
 from fuseline.api.explanation import Measured
+from fuseline.api.measuring import NOT_TIMED, MeasuringInterrupted
 from fuseline.api.program import evaluate, graph, optimize
 from fuseline.cli import programs
 from fuseline.cli.main import run
 from fuseline.errors import DataFileError, LimitError, UnitError
 from fuseline.frontends.formula import MAX_TEXT_BYTES
 from fuseline.ir.text import parse_graph
+from fuseline.report.catalogue import text
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.fl"))
 GELU = "h = x + b; y = 0.5*h*(1+tanh(0.7978845608*(h+0.044715*h*h*h))); out = y + r"
@@ -219,6 +221,24 @@ def test_measuring_is_asked_for_with_the_options(
     ]
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("command", [["bench"], ["explain", "--measure"]])
+def test_an_interrupt_prints_the_rows_so_far_and_leaves_its_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str], language: str
+) -> None:
+    def measure(source: str, **options: Any) -> tuple[Measured, ...]:
+        timed = Measured("numpy", 1, 8, "f32", 0.123, None, 1e9, 1e-7, None, 1.0)
+        raise MeasuringInterrupted((timed, Measured("jit", 1, 8, "f32", None, note=NOT_TIMED)))
+
+    monkeypatch.setattr("fuseline.api.measuring.measure", measure)
+    assert run([*command, GELU, "--lang", language]) == 130
+    streams = capsys.readouterr()
+    assert "123 ms" in streams.out and text("explain.note.not_timed", language) in streams.out
+    assert streams.err == f"fuseline: {text('explain.measured.interrupted', language)}\n"
+    assert run([*command, GELU, "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["measured"][0]["median_s"] == 0.123
+
+
 # ── emit ──
 
 
@@ -318,7 +338,7 @@ def test_a_file_that_was_there_is_whole_or_as_it_was(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    said = answer(capsys, "emit", GELU, "--target", "numpy", "-o", str(path), status=2)
+    said = answer(capsys, "emit", GELU, "--target", "numpy", "-o", str(path), status=74)
     assert said == f"fuseline: {path}: cannot be written: No space left on device\n"
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["gelu.py"]

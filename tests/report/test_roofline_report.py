@@ -17,7 +17,7 @@ from fuseline.errors import OutputFileError, UnknownNameError, UnsupportedError
 from fuseline.machine import parse_device_text
 from fuseline.report import chart_files
 from fuseline.report import roofline_charts as charts
-from fuseline.report.catalogue import LANGUAGES, placeholders, topic_texts
+from fuseline.report.catalogue import LANGUAGES, placeholders, text, topic_texts
 from fuseline.report.html import html_document
 from fuseline.report.roofline_devices import comparison, comparison_document, device_document, devices_document
 from fuseline.report.roofline_document import classification_document
@@ -183,6 +183,29 @@ def test_machines_are_shown_with_sources_in_both_languages(lang):
 def test_one_core_is_not_several(cores, unit, shown):
     text = plain_text(device_document(replace(fl.device("h100"), cores=cores, core_unit=unit), "en"), 120)
     assert shown in text and "1 threads" not in text
+
+
+def test_a_table_that_prints_nothing_to_reproduce_says_what_is_missing(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = {"with a shape": "128,128,128,9,,", "with rates": ",,,,5,6", "with both": "128,128,128,9,5,6"}
+    shown = {}
+    for name, cells in rows.items():
+        path.write_text(
+            "name,device,dtype,m,n,k,latency_us,tflops,gbps\n" + f"a,h100,bf16,{cells}\nb,h100,bf16,{cells}\n"
+        )
+        shown[name] = plain_text(classification_document(fl.classify(csv=path), "en"), 110)
+    assert "2 rows without printed GB/s" in shown["with a shape"]
+    assert "2 rows without a shape and a time" in shown["with rates"]
+    assert "to reproduce" not in shown["with both"] and "without" not in shown["with both"]
+
+
+def test_an_impossible_rate_is_not_asked_for_again():
+    for lang in LANGUAGES:
+        shown = plain_text(classification_document(fl.classify(tflops=1e5, gbps=100), lang), 110)
+        assert (
+            text("roofline.note.side-impossible", lang, side=text("roofline.column.compute_rate", lang))[:20] in shown
+        )
+        assert "Give that rate" not in shown and "请给出该速率" not in shown
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -154,6 +154,16 @@ def test_a_bad_quote_costs_its_own_line_only(tmp_path, bad):
     assert [error.line for error in found.errors] == [3]
 
 
+def test_a_bad_size_names_its_column_and_a_short_line_its_cells():
+    text = f"{HEADER}\na,h100,bf16,-1,2,3,4,5,6\nb,h100,bf16,2,x,3,4,5,6\nc,h100\nd,h100,bf16,2,2,2,9\n"
+    rows, errors = rows_from_text(text, "f.csv")
+    assert [row.name for row in rows] == ["d"]  # later columns may be left off
+    assert errors[0].message.startswith("m: ") and errors[1].message.startswith("n: ")
+    assert errors[2].message == (
+        "no dtype: give a dtype column, or --dtype for all rows; the line has 2 cells where the header has 9 columns"
+    )
+
+
 def test_a_quoted_cell_may_hold_a_line_break(tmp_path):
     found = classify(csv=written(tmp_path, f'{HEADER}\n"two\nlines",950dt,fp8,,,,,861,186\nbad,950dt,fp8,,,,,0,1\n'))
     assert found.rows[0].row.name == "two\nlines" and found.errors[0].line == 4

@@ -71,6 +71,14 @@ def test_a_missing_side_is_never_taken_for_an_idle_one():
         assert [(note.code, note.values["side"]) for note in verdict.notes] == [("side-missing", "memory")]
 
 
+@pytest.mark.parametrize("rule", [BookRule(), NsightRule()])
+def test_a_rate_that_is_given_and_decides_nothing_is_not_asked_for(rule):
+    verdict = rule.judge(Reading(None, None, unusable={"compute": "impossible", "memory": "refused"}))
+    assert verdict.bound == UNDETERMINED
+    assert [note.code for note in verdict.notes] == ["side-impossible", "side-refused"]
+    assert [n.code for n in rule.judge(Reading(None, 0.5, unusable={"memory": "refused"})).notes] == ["side-missing"]
+
+
 def test_a_launch_floor_that_is_assumed_is_called_so():
     verdict = BookRule().judge(Reading(0.9, 0.1, time_s=5e-6, launch_floor_s=4e-6, floor_assumed=True))
     assert verdict.bound == "latency" and verdict.notes[0].code == "near-assumed-floor"

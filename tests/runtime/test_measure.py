@@ -111,3 +111,23 @@ def test_what_samples_are_taken_in_is_entered_before_the_clock_starts() -> None:
     for event in events:
         inside = event == "in" or (inside and event != "out")
         assert event not in ("a", "b") or inside == (event == "a")
+
+
+def test_an_interrupt_leaves_the_timings_so_far() -> None:
+    taken: list[str] = []
+
+    def call(name: str) -> None:
+        taken.append(name)
+        if len(taken) == interrupted_at:
+            raise KeyboardInterrupt
+
+    candidates = {name: (lambda name=name: call(name)) for name in "ab"}
+    warmed = 4  # each is called to warm up and once to be sized
+    for samples in range(8):
+        taken.clear()
+        interrupted_at = warmed + samples + 1
+        with pytest.raises(KeyboardInterrupt) as caught:
+            measure.interleaved(candidates, repetitions=6, shortest_sample_s=0)
+        found = caught.value.timings if isinstance(caught.value, measure.Interrupted) else {}
+        assert sum(timing.samples for timing in found.values()) == samples
+        assert all(timing.median_s >= timing.best_s > 0 and timing.spread_s >= 0 for timing in found.values())

@@ -6,7 +6,7 @@ the fused program's arrays, run in the same minutes with the same threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from fuseline.api.program import Source, as_program, bound_sizes
 from fuseline.codegen.c import Functions, emit_program
 from fuseline.codegen.numpy import build_steps
 from fuseline.cost.ledger import Sizes, make_ledger
-from fuseline.errors import CompilerError, FuselineError, LimitError, UnsupportedError
+from fuseline.errors import CompilerError, FuselineError, LimitError, UnsupportedError, UsageError
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph
@@ -37,7 +37,7 @@ from fuseline.runtime import threads
 from fuseline.runtime.compiler import find_c_compiler
 from fuseline.runtime.copy_limit import copy_limit
 from fuseline.runtime.host import physical_memory_bytes
-from fuseline.runtime.measure import Timing, faster, interleaved
+from fuseline.runtime.measure import Interrupted, Timing, faster, interleaved
 from fuseline.runtime.staged import StagedProgram
 from fuseline.units import format_bytes
 
@@ -58,6 +58,18 @@ class Candidate:
     bytes: int
     call: Callable[[], object] | None
     note: str = ""
+
+
+class MeasuringInterrupted(KeyboardInterrupt):
+    """An interrupt while rows were timed; ``rows`` are all of them, with times where there are some by then."""
+
+    def __init__(self, rows: tuple[Measured, ...]) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+NOT_TIMED = "interrupted before it was timed"
+"""The note of a row that an interrupt left without a time."""
 
 
 def measure(
@@ -86,9 +98,15 @@ def measure(
         quick: smaller arrays and fewer repetitions.
         progress: called with the name of each step.
 
-    A row that cannot run here has no times and says why. Raises `LimitError` for arrays that this machine cannot hold.
+    A row that cannot run here has no times and says why. Raises `LimitError` for arrays that this machine cannot hold
+    and `UsageError` for an ``n`` or thread counts that count nothing; `MeasuringInterrupted` for an interrupt while
+    rows are timed.
     """
     tell = progress or (lambda _: None)
+    if not _is_count(n):
+        raise UsageError(f"n is the elements of an array, a whole number of at least 1, not {n!r:.60}")
+    if thread_counts is not None and not _are_counts(thread_counts):
+        raise UsageError(f"thread counts are whole numbers of at least 1, as [1, 4], not {thread_counts!r:.60}")
     program = as_program(source, outputs)
     count = max(1, n // QUICK_FACTOR) if quick else n
     bound = bound_sizes(program, sizes)
@@ -106,12 +124,29 @@ def measure(
         calls = {i: c.call for i, c in enumerate(candidates) if c.call is not None}
         errors = errors_against_float64(program, graph, bench.inputs, calls)
         tell("timing")
-        timings, limits = bench.time(candidates, counts, quick)
+        interrupted = False
+        timed: Mapping[int | tuple[int, int], Timing]
+        try:
+            timed = bench.time(candidates, counts, quick)
+        except Interrupted as interrupt:
+            timed, interrupted = interrupt.timings, True
+        timings, limits = _by_row(timed)
     first = timings.get(0)
-    return tuple(
+    rows = tuple(
         _row(candidate, bench, timings.get(index), limits.get(candidate.threads), first, errors.get(index))
         for index, candidate in enumerate(candidates)
     )
+    if interrupted:
+        raise MeasuringInterrupted(rows)
+    return rows
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _are_counts(values: object) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, str) and all(map(_is_count, values))
 
 
 def _tried(candidate: Candidate) -> Candidate:
@@ -145,7 +180,8 @@ def _row(
 ) -> Measured:
     n, dtype = bench.elements, (*bench.graph.inputs, *bench.graph.output_nodes)[0].dtype.name
     if timing is None:
-        return Measured(candidate.implementation, candidate.threads, n, dtype, None, note=candidate.note)
+        note = candidate.note if candidate.call is None else NOT_TIMED
+        return Measured(candidate.implementation, candidate.threads, n, dtype, None, note=note)
     rate = candidate.bytes / timing.median_s
     limit_rate = bench.fused_bytes / limit.median_s if limit is not None else None
     if bench.fused_bytes < _LEAST_COPY_BYTES:
@@ -156,7 +192,7 @@ def _row(
         n=n,
         dtype=dtype,
         median_s=timing.median_s,
-        spread_s=timing.spread_s,
+        spread_s=timing.spread_s if timing.samples > 1 else None,
         bytes_per_s=rate,
         max_abs_error=error,
         fraction_of_limit=rate / limit_rate if limit_rate else None,
@@ -260,8 +296,8 @@ class _Bench:
 
     def time(
         self, candidates: Sequence[Candidate], counts: Sequence[int], quick: bool
-    ) -> tuple[dict[int, Timing], dict[int, Timing]]:
-        """Seconds of each candidate that can run, by its position, and of the copy limit, by threads."""
+    ) -> dict[int | tuple[int, int], Timing]:
+        """Seconds of each candidate that can run, by its position, and of copies, by threads and kind of stores."""
         calls: dict[int | tuple[int, int], Callable[[], object]] = {}
         for index, candidate in enumerate(candidates):
             if candidate.call is not None:
@@ -274,13 +310,17 @@ class _Bench:
             key: partial(threads.limit, candidates[key].threads) for key in calls if isinstance(key, int)
         }
         repetitions, time_limit_s = (7, 4.0) if quick else (11, 25.0)
-        timed = interleaved(calls, repetitions=repetitions, time_limit_s=time_limit_s, within=limited)
-        rows = {key: timing for key, timing in timed.items() if isinstance(key, int)}
-        limits: dict[int, Timing] = {}
-        for key, timing in timed.items():
-            if not isinstance(key, int):
-                limits[key[0]] = faster(timing, limits.get(key[0], timing))
-        return rows, limits
+        return interleaved(calls, repetitions=repetitions, time_limit_s=time_limit_s, within=limited)
+
+
+def _by_row(timed: Mapping[int | tuple[int, int], Timing]) -> tuple[dict[int, Timing], dict[int, Timing]]:
+    """Of what `_Bench.time` gives: the timings of candidates, and of the faster copy, by threads."""
+    rows = {key: timing for key, timing in timed.items() if isinstance(key, int)}
+    limits: dict[int, Timing] = {}
+    for key, timing in timed.items():
+        if not isinstance(key, int):
+            limits[key[0]] = faster(timing, limits.get(key[0], timing))
+    return rows, limits
 
 
 def _concrete(t: TensorType) -> tuple[int, ...]:

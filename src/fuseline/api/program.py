@@ -70,15 +70,23 @@ def size_names(source: Program | Graph) -> list[str]:
 def check_sizes(source: Program | Graph, sizes: Mapping[str, Any], arrays: bool = False) -> None:
     """Refuse a size that no array is declared with, and one that is no length; some may be left open.
 
-    With ``arrays`` a size may be an array of lengths too. Raises `ShapeError`.
+    With ``arrays`` a size may be an array of lengths too. Raises `ShapeError`, and `TypeRuleError` for what maps no
+    names.
     """
+    _check_are_named(sizes)
     needed = size_names(source)
     extra = [name for name in sizes if name not in needed]
     if extra:
-        raise ShapeError(f"no array has a size called {', '.join(extra)}; the sizes are {', '.join(needed) or 'none'}")
+        asked = ", ".join(map(str, extra))
+        raise ShapeError(f"no array has a size called {asked}; the sizes are {', '.join(needed) or 'none'}")
     for name, value in sizes.items():
         if not (arrays and _are_lengths(value)) and not _is_length(value):
             raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {value!r}")
+
+
+def _check_are_named(sizes: object) -> None:
+    if not isinstance(sizes, Mapping):
+        raise TypeRuleError(f"sizes are lengths by name, as {{'T': 4096}}, not {sizes!r:.60}")
 
 
 def _is_length(value: Any) -> bool:
@@ -91,7 +99,8 @@ def _are_lengths(value: Any) -> bool:
 
 def bound_sizes(source: Program | Graph, sizes: Mapping[str, Any] | None, arrays: bool = False) -> dict[str, Any]:
     """Every named size with its value; raises `ShapeError` for one that is missing and as `check_sizes` does."""
-    given = sizes or {}
+    given = {} if sizes is None else sizes
+    _check_are_named(given)
     missing = [name for name in size_names(source) if name not in given]
     if missing:
         raise ShapeError(sizes_wanted(missing))
@@ -118,7 +127,9 @@ def graph(
     if isinstance(source, Graph):
         return refuse_outputs(source, outputs)
     program = as_program(source, outputs)
-    check_sizes(program, sizes or {})
+    check_sizes(program, {} if sizes is None else sizes)
+    if shape is not None and not isinstance(shape, Sequence):
+        raise ShapeError(f"a shape is a tuple of lengths or sizes, as (4096, 14336), not {shape!r:.60}")
     return specialise(program, input_types(program, dtype_of(dtype), shape, sizes))
 
 

@@ -27,7 +27,7 @@ from fuseline.api.program import Source
 from fuseline.cost.operands import parse_operands
 from fuseline.cost.shape_cost import ShapeCost, Tensor
 from fuseline.cost.shapes import OPERATIONS, operation_name, shape_cost
-from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError
+from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError, UsageError
 from fuseline.ir.garbage import collection_paused
 from fuseline.machine import Device, rate_unit
 from fuseline.roofline.arguments import (
@@ -68,8 +68,7 @@ def device(name: str, device_files: DeviceFiles = ()) -> Device:
 
     Raises ``UnknownNameError`` with the nearest names, ``DataFileError`` for a device file that breaks its format.
     """
-    check_types(name=(name, str, "the name of a machine"))
-    return machine.device("" if name is None else name, paths(device_files))
+    return machine.device(name, paths(device_files))
 
 
 def devices(device_files: DeviceFiles = ()) -> tuple[Device, ...]:
@@ -146,6 +145,8 @@ def classify(
     of_rates = {"waves": waves, "measured_on": measured_on}
     whole = {"csv": csv, "rows": rows, "table": table}
     check_together(whole, cost, size, rates, of_rates, wanted)
+    if waves is not None and isinstance(chosen, BookRule):
+        raise UsageError("waves decide nothing under the book rule: leave them out, or choose the nsight rule")
     if dtype and cost is None:
         parse_operands(dtype)  # raises for a format that does not exist
     options = Options(chosen, peaks, allow_mixed)

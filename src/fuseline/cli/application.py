@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fuseline._version import __version__
+from fuseline.cli.interrupts import raise_again
 
 
 def application(arguments: Sequence[str], commands: Mapping[str, str]) -> typer.Typer:
@@ -61,6 +62,7 @@ def _leaving_with_status(command: Callable[..., int | None]) -> Callable[..., No
 
     @functools.wraps(command)
     def leaving(*args: Any, **kwargs: Any) -> None:
+        raise_again()
         status = command(*args, **kwargs)
         if status:
             raise typer.Exit(status)

@@ -35,22 +35,24 @@ def bench(
     quick: QuickOption = False,
     as_json: JsonOption = False,
     lang: LangOption = None,
-) -> None:
+) -> int:
     """Measure a program on this host: NumPy, fused C loops and the compiled kernel, beside a copy of the same arrays.
 
     PROGRAM is a formula, a file of one or of a graph, or - for standard input. Arrays hold seeded normals.
+    Ctrl-C ends the timing and leaves the rows that have a time by then.
     """
     language = resolve_language(lang)
     text, source = read_program(program)
     sizes, names = parse_sizes(size), parse_names(outputs)
-    rows = measured_rows(source, n, dtype, threads, names, sizes, quick)
+    rows, status = measured_rows(source, n, dtype, threads, names, sizes, quick, language)
     if as_json:
         from fuseline.report.json_text import print_json
 
         print_json({"measured": [row.to_dict() for row in rows]})
-        return
+        return status
     from fuseline.api.program import graph, optimize
     from fuseline.report.explain_document import bench_document
     from fuseline.report.terminal import print_document
 
     print_document(bench_document(optimize(graph(source, dtype, names)), rows, text, language))
+    return status

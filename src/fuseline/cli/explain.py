@@ -44,7 +44,7 @@ def explain(
     chart: ChartOption = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
-) -> None:
+) -> int:
     """Explain a program: its dataflow, its traffic fused and unfused, the memory it needs, and measurements.
 
     PROGRAM is a formula such as "h = x + b; out = h*tanh(h)", a file of one or of a graph, or - for standard input. Put
@@ -62,8 +62,10 @@ def explain(
         require_format(chart)
     machine = find_device(device, device_file or ())
     found = explained(source, shape, dtype or EXPLAINED_DTYPE, machine, outputs=names, sizes=sizes)
+    status = 0
     if measure or quick or n is not None:
-        found = found.with_measurements(measured_rows(source, n, dtype, None, names, sizes, quick))
+        rows, status = measured_rows(source, n, dtype, None, names, sizes, quick, language)
+        found = found.with_measurements(rows)
     if chart is not None:
         from fuseline.report.arena_chart import draw_arena
 
@@ -72,8 +74,9 @@ def explain(
         from fuseline.report.json_text import print_json
 
         print_json(found.to_dict())
-        return
+        return status
     from fuseline.report.explain_document import explain_document
     from fuseline.report.terminal import print_document
 
     print_document(explain_document(found, language))
+    return status

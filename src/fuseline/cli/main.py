@@ -1,6 +1,7 @@
 """The entry point: runs the command that is named and turns what happens into an exit status.
 
-Everything that takes time to import is imported inside, so that an interrupt is an interrupt from the start.
+Whatever is imported takes time in which an interrupt would end in a traceback, so nothing but what Python itself has
+loaded is imported before `main` has taken care of interrupts.
 
 0 done, 1 the answer is no, 2 bad input, 70 a defect in fuseline, 74 the output could not be written, 130 interrupted,
 141 nobody reads the output any more.
@@ -12,16 +13,16 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
-from fuseline.errors import FuselineError
+TYPE_CHECKING = False  # as in typing, which need not be imported for it
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 DONE = 0
 BAD_INPUT = 2
 DEFECT = 70
 OUTPUT_LOST = 74
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 COMMANDS = {
@@ -41,26 +42,44 @@ _OBJECTS_BEFORE_A_COLLECTION = 1_000_000
 
 def main() -> NoReturn:
     """Run the command line of this process and leave it with the exit status."""
+    from fuseline.cli.interrupts import leave_at_once
+
+    leave_at_once()
     # A short command would spend a seventh of its time on collections that find nothing: imports make no garbage.
     gc.set_threshold(_OBJECTS_BEFORE_A_COLLECTION)
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    leave_at_once()
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command that ``arguments`` name, reporting its errors on stderr, and return the exit status."""
+    from fuseline.cli.interrupts import INTERRUPTED
+    from fuseline.errors import FuselineError
+
     _stand_in_for_closed_streams()
     _tolerate_narrow_encodings()
     try:
         status = _call(arguments)
     except FuselineError as error:
-        status = _complain(str(error), BAD_INPUT)
+        status = _complain(str(error), OUTPUT_LOST if _is_lost(error) else BAD_INPUT)
     except OSError as error:
         status = _explain_system_error(error)
     except KeyboardInterrupt:
         status = INTERRUPTED
-    except Exception:  # noqa: BLE001 - reported in full, under a status that cannot be taken for an answer
-        status = _report_defect()
+    except Exception as error:  # noqa: BLE001 - reported in full, under a status that cannot be taken for an answer
+        status = INTERRUPTED if _began_with_an_interrupt(error) else _report_defect()
     return _flush(status)
+
+
+def _began_with_an_interrupt(error: BaseException) -> bool:
+    """Whether an interrupt is what ``error`` was raised for: Python wraps one that comes in as a class is made."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return any(isinstance(cause, KeyboardInterrupt) for cause in causes)
 
 
 def _call(arguments: Sequence[str]) -> int:
@@ -76,6 +95,17 @@ def _call(arguments: Sequence[str]) -> int:
     return DONE
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a device answers that takes no more: nothing that the user wrote is wrong."""
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether an output did not fit, and not its name was wrong."""
+    from fuseline.errors import OutputFileError
+
+    return isinstance(error, OutputFileError) and error.errno in _FULL
+
+
 def _complain(message: str, status: int) -> int:
     print(f"fuseline: {message}", file=sys.stderr)
     return status
@@ -85,7 +115,7 @@ def _explain_system_error(error: OSError) -> int:
     """A file that cannot be used is bad input; a full disk or a lost terminal under the output is nobody's mistake."""
     if error.filename is not None:
         return _complain(f"{error.filename}: {error.strerror}", BAD_INPUT)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF):
+    if error.errno in (*_FULL, errno.EBADF):
         return _complain(f"the output could not be written: {error.strerror}", OUTPUT_LOST)
     return _report_defect()
 

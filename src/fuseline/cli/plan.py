@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fuseline.cli.interrupts import INTERRUPTED
 from fuseline.cli.options import (
     ChartOption,
     ExplainedDtypeOption,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from fuseline.plan.joint import JointPlan
 
 _NO = 1
-_INTERRUPTED = 130
 
 TimeLimitOption = Annotated[
     str, typer.Option(metavar="TIME", help="End the search after this time (60, 500 ms, 2 min).")
@@ -132,7 +132,7 @@ def plan(
     if capacity_bytes is not None and result.peak_bytes > capacity_bytes:
         _complain_not_found(result, joint, capacity_bytes, language)
         return _NO
-    return _INTERRUPTED if (joint or result).stopped_because == "interrupted" else 0
+    return INTERRUPTED if (joint or result).stopped_because == "interrupted" else 0
 
 
 def _read(argument: str) -> Instance | str | Program:

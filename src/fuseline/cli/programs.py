@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from fuseline.cli.interrupts import INTERRUPTED
 from fuseline.cli.progress import ProgressLine
 from fuseline.errors import DataFileError, LimitError, UnitError
 
@@ -128,10 +129,15 @@ def measured_rows(
     outputs: list[str] | None,
     sizes: dict[str, int],
     quick: bool,
-) -> tuple[Measured, ...]:
-    """Measure a program; on a terminal, standard error names the step that runs."""
+    language: str,
+) -> tuple[tuple[Measured, ...], int]:
+    """The rows of a program's measurement, and the exit status: an interrupt leaves those that were timed by then.
+
+    On a terminal, standard error names the step that runs.
+    """
     from fuseline.api.defaults import MEASURED_N, RUN_DTYPE
-    from fuseline.api.measuring import measure
+    from fuseline.api.measuring import MeasuringInterrupted, measure
+    from fuseline.report.catalogue import text
     from fuseline.units import parse_count
 
     count = MEASURED_N if n is None else parse_count(n)
@@ -140,14 +146,18 @@ def measured_rows(
     counts = None if threads is None else [parse_count(part) for part in threads.split(",")]
     if counts is not None and not all(1 <= c <= MAX_THREADS for c in counts):
         raise UnitError(f"a thread count is 1 to {MAX_THREADS}, not {threads}")
-    with ProgressLine() as line:
-        return measure(
-            source,
-            n=count,
-            dtype=dtype or RUN_DTYPE,
-            outputs=outputs,
-            sizes=sizes or None,
-            thread_counts=counts,
-            quick=quick,
-            progress=lambda step: line.show(f"fuseline: {step} …"),
-        )
+    try:
+        with ProgressLine() as line:
+            return measure(
+                source,
+                n=count,
+                dtype=dtype or RUN_DTYPE,
+                outputs=outputs,
+                sizes=sizes or None,
+                thread_counts=counts,
+                quick=quick,
+                progress=lambda step: line.show(f"fuseline: {step} …"),
+            ), 0
+    except MeasuringInterrupted as interrupt:
+        print(f"fuseline: {text('explain.measured.interrupted', language)}", file=sys.stderr)
+        return interrupt.rows, INTERRUPTED

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuseline.errors import UnknownNameError, UnsupportedError, UsageError, nearest
+from fuseline.errors import TypeRuleError, UnknownNameError, UnsupportedError, UsageError, nearest
 from fuseline.ir.dtype import DType
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.node import Node, make
@@ -50,8 +50,11 @@ class Program:
     def with_outputs(self, names: Sequence[str] | str) -> Program:
         """The same program with the named values as outputs.
 
-        Raises `UnknownNameError` for a name that no statement binds and `UsageError` for one that is given twice.
+        Raises `UnknownNameError` for a name that no statement binds, `UsageError` for one that is given twice and
+        `TypeRuleError` for what is no name or list of them.
         """
+        if not isinstance(names, Iterable):
+            raise TypeRuleError(f"outputs are names, as 'y' or ['y', 'z'], not {names!r:.60}")
         names = [names] if isinstance(names, str) else list(names)
         unknown = [n for n in names if n not in self.bindings]
         if unknown or not names:

@@ -84,7 +84,8 @@ def table_audits(table: TableResult, lang: str) -> list[Section]:
 
 def _audit_text(found: TableAudit, lang: str) -> str:
     if not found.printed:
-        return text("roofline.audit.nothing", lang, group=found.group, rows=found.rows)
+        key = {0: "nothing_shaped", found.rows: "nothing_printed"}.get(found.shaped, "nothing")
+        return text(f"roofline.audit.{key}", lang, group=found.group, rows=found.rows)
     low, high = (format_number(value, 3) for value in found.over_inputs)
     values = {"group": found.group, "rows": found.rows, "range": low if low == high else f"{low}–{high}"}
     if found.explained_by and found.explained_by[0] == IMPLIED_ROWS:

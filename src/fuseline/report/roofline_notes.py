@@ -101,7 +101,7 @@ def note_text(note: Note, lang: str) -> str:
     if code == "side-saturated":
         code = code if values["other_ratio"] is not None else "side-saturated-alone"
         values["side"], values["other"] = (_side(values[key], lang) for key in ("side", "other"))
-    if code == "side-missing":
+    if code in ("side-missing", "side-impossible", "side-refused"):
         values["side"] = _side(values["side"], lang)
     if code == "source-differs":
         values["text"] = f" ({values['text']})" if values["text"] else ""

@@ -162,8 +162,9 @@ class TableAudit:
 
     ``reproduced`` counts rows by convention; ``explained_by`` lists the conventions that reproduce all of them, closest
     first; ``over_inputs`` is the range of printed bytes over A+B; ``changed`` names rows whose verdict differs with
-    the output counted. A table that prints no byte rate has nothing to reproduce: ``printed`` is 0 then. ``scales`` is
-    the layout of the block scales, empty where there are none.
+    the output counted. A table that prints no byte rate has nothing to reproduce: ``printed`` is 0 then, and ``shaped``
+    counts the rows that have a shape and a time. ``scales`` is the layout of the block scales, empty where there are
+    none.
     """
 
     group: str
@@ -174,14 +175,16 @@ class TableAudit:
     changed: tuple[str, ...]
     printed: int = 0
     scales: str = ""
+    shaped: int = 0
 
 
 def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, ...]]], scales: str = "") -> TableAudit:
     """Summarises ``(row name, verdict as printed, audit lines)`` of a group of rows."""
     entries = list(entries)
     usable = [e for e in entries if e[2] and e[2][0].over_printed is not None]
+    shaped = sum(1 for e in entries if e[2])
     if not usable:
-        return TableAudit(group, len(entries), {}, (), (), ())
+        return TableAudit(group, len(entries), {}, (), (), (), shaped=shaped)
     counts: dict[str, int] = {}
     for _, _, lines in usable:
         for line in lines:
@@ -198,6 +201,7 @@ def audit_group(group: str, entries: Iterable[tuple[str, str, tuple[AuditLine, .
         changed,
         len(usable),
         scales if any(line.convention == "inputs+scales" for _, _, lines in usable for line in lines) else "",
+        shaped,
     )
 
 

@@ -208,8 +208,10 @@ def _reading(
     """What the rule is given: only ratios that are possible; a shape without work uses none of the compute peak."""
     sides: dict[str, float] = {}
     third: dict[str, float] = {}
+    unusable: dict[str, str] = {}
     for pipe in pipes:
         if pipe.ratio is None or _possible(pipe.ratio.value) is None:
+            unusable[pipe.side] = "refused" if pipe.ratio is None else "impossible"
             continue
         if pipe.side == "third":
             third[pipe.pipe] = pipe.ratio.value
@@ -226,6 +228,7 @@ def _reading(
         None if floor is None else floor.value,
         row.waves,
         floor is not None and floor.source.kind == SourceKind.ASSUMED,
+        unusable,
     )
 
 

@@ -75,6 +75,12 @@ class _Reader:
             raise DataFileError(f"{len(record)} cells where the header has {len(self.places)} columns")
         return [*map(str.strip, record), *[""] * (missing + 1)]
 
+    def shortness(self, record: Sequence[str]) -> str:
+        """What a line with too few cells adds to what is wrong with it: later columns count as empty."""
+        if len(record) >= len(self.places):
+            return ""
+        return f"; the line has {len(record)} cells where the header has {len(self.places)} columns"
+
     def row(self, record: Sequence[str], line: int) -> Row:
         """The row of a record; raises what is wrong with it."""
         cells, at = self.cells(record), self.places.get
@@ -159,7 +165,9 @@ def rows_from_text(
             rows.append(reader.row(cells, line))
         except FuselineError as error:
             place = reader.places.get("name", len(cells))
-            errors.append(RowError(line, cells[place].strip() if place < len(cells) else "", str(error)))
+            errors.append(
+                RowError(line, cells[place].strip() if place < len(cells) else "", str(error) + reader.shortness(cells))
+            )
     if reader is None:
         raise DataFileError(f"{path}: empty; the first line names the columns")
     if not rows and not errors:
@@ -233,7 +241,12 @@ def _formats(text: str) -> tuple[str, str]:
 
 def _size(name: str, text: str) -> Any:
     if name not in _WORD_SIZES:
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else parse_count(text)
+        if text.isascii() and text.isdigit() and len(text) < 18:
+            return int(text)
+        try:
+            return parse_count(text)
+        except UnitError as error:
+            raise UnitError(f"{name}: {error}") from error
     if name != "causal":
         return text
     if text.lower() not in ("true", "false"):

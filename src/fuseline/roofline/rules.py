@@ -42,11 +42,20 @@ class Reading:
     launch_floor_s: float | None = None
     waves: float | None = None
     floor_assumed: bool = False
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    """Why a side whose rate is known has no ratio here: ``impossible`` or ``refused``, by side."""
 
     def with_memory(self, memory: float | None) -> Reading:
         """This reading with another ratio of the memory side."""
         return Reading(
-            self.compute, memory, self.third, self.time_s, self.launch_floor_s, self.waves, self.floor_assumed
+            self.compute,
+            memory,
+            self.third,
+            self.time_s,
+            self.launch_floor_s,
+            self.waves,
+            self.floor_assumed,
+            self.unusable,
         )
 
 
@@ -173,9 +182,11 @@ class NsightRule:
 
 
 def _missing_sides(reading: Reading) -> tuple[Note, ...]:
-    """What is missing for a verdict, one remark for each side without a ratio."""
+    """What is missing for a verdict, one remark for each side without a ratio: its rate is flawed, or absent."""
     sides = (("compute", reading.compute), ("memory", reading.memory))
-    return tuple(Note("side-missing", {"side": name}) for name, value in sides if value is None)
+    return tuple(
+        Note(f"side-{reading.unusable.get(name, 'missing')}", {"side": name}) for name, value in sides if value is None
+    )
 
 
 def _saturated_third(third: Mapping[str, float], saturated: float) -> str:

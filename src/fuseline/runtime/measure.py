@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fuseline.errors import LimitError
 
@@ -26,10 +26,18 @@ class Timing:
 
     median_s: float
     spread_s: float
-    """Distance between the quartiles."""
+    """Distance between the quartiles; 0 for one sample."""
     best_s: float
     samples: int
     calls_a_sample: int
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt while candidates were timed; ``timings`` are those of the candidates that had a sample by then."""
+
+    def __init__(self, timings: Mapping[Any, Timing]) -> None:
+        super().__init__()
+        self.timings = timings
 
 
 def interleaved(
@@ -48,6 +56,8 @@ def interleaved(
         time_limit_s: fewer samples (never under 3) where all would take longer than this.
         shortest_sample_s: a candidate that is faster is called several times a sample.
         within: what a candidate's samples are taken in, by name: it is entered before the clock starts.
+
+    Raises `Interrupted` for an interrupt once there are samples.
     """
     if repetitions < 3:
         raise LimitError(f"a median with its spread needs at least 3 repetitions, not {repetitions}")
@@ -59,12 +69,18 @@ def interleaved(
     samples: dict[Name, list[float]] = {name: [] for name in candidates}
     names = list(candidates)
     start = time.perf_counter()
-    for turn in range(repetitions):
-        if turn >= 3 and time.perf_counter() - start > time_limit_s * turn / (turn + 1):
-            break
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            with settings.get(name, nullcontext)():
-                samples[name].append(_sample(candidates[name], calls[name]))
+    try:
+        for turn in range(repetitions):
+            if turn >= 3 and time.perf_counter() - start > time_limit_s * turn / (turn + 1):
+                break
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                with settings.get(name, nullcontext)():
+                    samples[name].append(_sample(candidates[name], calls[name]))
+    except KeyboardInterrupt:
+        known = {name: _timing(found, calls[name]) for name, found in samples.items() if found}
+        if not known:
+            raise
+        raise Interrupted(known) from None
     return {name: _timing(samples[name], calls[name]) for name in names}
 
 
@@ -85,7 +101,7 @@ def _calls_a_sample(call: Callable[[], object], shortest_sample_s: float) -> int
 
 
 def _timing(samples: list[float], calls: int) -> Timing:
-    low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
+    low, _, high = statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else samples * 3
     return Timing(statistics.median(samples), high - low, min(samples), len(samples), calls)
 
 
