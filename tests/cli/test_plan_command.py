@@ -166,6 +166,24 @@ def test_the_chart_is_written_in_each_format(example: Path, tmp_path: Path, endi
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 
 
+def test_a_picture_that_is_not_as_asked_for_is_told_by_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "buffers.csv"
+    path.write_text("id,lower,upper,size\n\U0002a6d6,0,1,4\n")  # a character that few fonts have
+    missing = lambda ending, texts: "".join(c for t in texts for c in t if not c.isascii())  # noqa: E731
+    monkeypatch.setattr("fuseline.report.chart_files.without_font", missing)
+    monkeypatch.setattr("fuseline.report.arena_chart.without_font", missing)
+    picture = str(tmp_path / "a.png")
+    assert run(["plan", str(path), "--chart", picture, "--lang", "zh"]) == 0
+    said = capsys.readouterr().err
+    assert "图片用英文绘制" in said and "\U0002a6d6" in said
+    assert run(["explain", "y = x + 1", "--chart", picture, "--lang", "zh"]) == 0
+    assert "图片用英文绘制" in capsys.readouterr().err
+    assert run(["explain", "y = x + 1", "--chart", picture, "--lang", "en"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_formula_is_ordered_and_placed_in_two_buffers_instead_of_three(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", COURSE, "--shape", "1024", "--dtype", "f32", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -29,3 +29,11 @@ def test_the_chart_names_the_instance_the_lines_and_the_proof() -> None:
     described = arena_chart(plan_instance(INSTANCE), "en").to_json()
     for words in ("Arena of three: 3 buffers", "proven optimal", "live sum", "lower bound", "offset (bytes)"):
         assert words in described
+
+
+def test_a_name_is_shortened_to_its_rectangle_or_left_out_of_a_small_one() -> None:
+    long = "buffer_" * 60 + "end"
+    buffers = (Buffer(long, 0, 500, 8), Buffer("x", 500, 503, 8), Buffer("slim" * 9, 503, 505, 8))
+    labels = {r["id"]: r["label"] for r in rectangles(plan_instance(Instance(buffers, "names")))}
+    assert labels[long].startswith("buffer_") and "…" in labels[long] and labels[long].endswith("end")
+    assert labels["slim" * 9] == ""

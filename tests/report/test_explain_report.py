@@ -26,9 +26,9 @@ from fuseline.report.document import head_and_tail
 from fuseline.report.explain_document import bench_document, explain_document, note_text, operation_text
 from fuseline.report.html import html_document
 from fuseline.report.json_text import json_lines
-from fuseline.report.terminal import TerminalView, cut
+from fuseline.report.terminal import TerminalView
 from fuseline.report.views import register
-from fuseline.report.wrapping import width_of
+from fuseline.report.wrapping import cut, width_of
 
 GELU = "h = x + b; y = 0.5*h*(1+tanh(0.7978845608*(h+0.044715*h*h*h))); out = y + r"
 FIGURES = (

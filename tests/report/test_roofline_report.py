@@ -9,6 +9,8 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 import fuseline as fl
@@ -21,7 +23,7 @@ from fuseline.report.catalogue import LANGUAGES, placeholders, text, topic_texts
 from fuseline.report.html import html_document
 from fuseline.report.roofline_devices import comparison, comparison_document, device_document, devices_document
 from fuseline.report.roofline_document import classification_document
-from fuseline.report.roofline_geometry import dot_boxes, overlap, points, regions, roofs
+from fuseline.report.roofline_geometry import dot_boxes, overlap, place_names, points, regions, roofs
 from fuseline.report.roofline_notes import note_text
 from fuseline.report.roofline_roof_names import place_roof_names
 from fuseline.report.terminal import plain_text
@@ -251,10 +253,66 @@ def test_a_png_never_shows_boxes_for_characters_without_a_font(tmp_path, monkeyp
     assert chart_files._font_has("Roofline")
     assert not chart_files._font_has("\U0010fffd\U0010fffc")
     drawn = []
-    monkeypatch.setattr(chart_files, "_font_has", lambda sample: False)
+    monkeypatch.setattr(chart_files, "without_font", lambda ending, texts: "".join(texts) if ending == ".png" else "")
     monkeypatch.setattr(charts, "roofline_chart", lambda found, also, lang: drawn.append(lang) or _Unwritten())
-    assert charts.draw(fl.classify(), tmp_path / "chart.png", lang="zh") == "en" == drawn[0]
-    assert charts.draw(fl.classify(), tmp_path / "chart.svg", lang="zh") == "zh" == drawn[1]
+    assert charts.draw(fl.classify(), tmp_path / "chart.png", lang="zh").language == "en" == drawn[0]
+    assert charts.draw(fl.classify(), tmp_path / "chart.svg", lang="zh").language == "zh" == drawn[1]
+
+
+def test_characters_of_names_that_no_font_has_are_told():
+    assert chart_files.without_font(".png", ["gemm", "a\U0010fffdb\U0010fffc", "\U0010fffd"]) == "\U0010fffd\U0010fffc"
+    assert chart_files.without_font(".svg", ["\U0010fffd"]) == ""
+
+
+@given(st.text(alphabet="ab_.内核", min_size=1, max_size=40), st.integers(4, 40))
+def test_a_shortened_name_fits_and_keeps_both_ends(name, columns):
+    found = chart_files.shortened(name, columns)
+    assert sum(map(width, found)) <= columns
+    if found != name:
+        head, tail = found.split("…")
+        assert name.startswith(head) and name.endswith(tail) and len(head) + len(tail) < len(name)
+    else:
+        assert sum(map(width, name)) <= columns
+
+
+def test_a_name_without_room_is_shortened_and_takes_no_place_of_a_whole_one():
+    kernels = [{"name": "first" * 60, "x": 0.5, "y": 0.5}, {"name": "short", "x": 0.5, "y": 0.52}]
+    kernels += [{"name": "low", "x": 0.0, "y": 0.0}]
+    for k in range(0, 100, 7):
+        kernels.append({"name": f"{k} right", "x": 1.0, "y": k / 100})
+    covered = dot_boxes(kernels, lambda k: (k["x"], k["y"]), (978, 683))
+    placed = {name["name"]: name for name in place_names(kernels, lambda k: (k["x"], k["y"]), (978, 683), covered)}
+    assert "short" in placed and "low" in placed and "0 right" in placed
+    assert any(name.startswith("first") and "…" in name and name.endswith("first") for name in placed)
+    for left, right, bottom, top in covered[len(kernels) :]:
+        assert left >= 2 and bottom >= 2 and right <= 976 and top <= 681  # off the axes
+    assert not any(overlap(a, b) for a, b in itertools.combinations(covered[len(kernels) :], 2))
+
+
+def test_legends_of_regions_and_verdicts_have_one_order():
+    spec = charts.ratios_chart(fl.classify(table="course"), "en").to_dict()
+    orders = [found["scale"]["domain"] for found in _colours(spec) if "title" in (found.get("legend") or {})]
+    region, verdict = (list(order) for order in dict.fromkeys(map(tuple, orders)))
+    assert [name for name in region if name in verdict] == [name for name in verdict if name in region]
+
+
+def _colours(spec):
+    """Every colour encoding in a chart's description."""
+    for key, value in spec.items() if isinstance(spec, dict) else enumerate(spec):
+        if key == "color" and isinstance(value, dict) and "scale" in value:
+            yield value
+        elif isinstance(value, (dict, list)):
+            yield from _colours(value)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_shape_alone_has_no_source_that_counts_its_bytes(lang):
+    of_shape, of_rows = (
+        charts.roofline_chart(found, [], lang).to_dict() for found in (fl.classify(m=128), fl.classify())
+    )
+    said = [chart["title"]["subtitle"][0] for chart in (of_shape, of_rows)]
+    words = "as its source counts it" if lang == "en" else "按来源的算法"
+    assert words not in said[0] and words in said[1]
 
 
 class _Unwritten:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from fuseline.api.defaults import (
     EXPLAINED_DTYPE,
 )
 from fuseline.cli.options import DeviceFilesOption, JsonOption, LangOption
+from fuseline.cli.pictures import tell_of
 from fuseline.cli.programs import read_program
 from fuseline.errors import UnitError, UsageError
 from fuseline.roofline.rules import BookRule
@@ -209,9 +209,6 @@ def _print_text(found: Any, language: str) -> None:
 
 
 def _draw(found: Any, path: str, kind: str, devices: list[Any], language: str) -> None:
-    from fuseline.report.catalogue import text
     from fuseline.report.roofline_charts import draw
 
-    drawn = draw(found, path, kind, devices, language)
-    if drawn != language:
-        print(text("roofline.chart.no_font", language), file=sys.stderr)
+    tell_of(draw(found, path, kind, devices, language), language)

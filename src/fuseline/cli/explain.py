@@ -19,6 +19,7 @@ from fuseline.cli.options import (
     QuickOption,
     SizeOption,
 )
+from fuseline.cli.pictures import tell_of
 from fuseline.cli.programs import measured_rows, parse_names, parse_sizes, read_program
 from fuseline.report.catalogue import resolve_language
 
@@ -69,7 +70,7 @@ def explain(
     if chart is not None:
         from fuseline.report.arena_chart import draw_arena
 
-        draw_arena(found.memory.placement, chart, language)
+        tell_of(draw_arena(found.memory.placement, chart, language), language)
     if as_json:
         from fuseline.report.json_text import print_json
 

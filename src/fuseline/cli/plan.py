@@ -21,6 +21,7 @@ from fuseline.cli.options import (
     OutputsOption,
     SizeOption,
 )
+from fuseline.cli.pictures import tell_of
 from fuseline.cli.programs import parse_names, parse_sizes, program_of_text, read_text
 from fuseline.cli.progress import ProgressLine
 from fuseline.errors import InfeasibleError, PlanError
@@ -177,7 +178,7 @@ def _write(result: PlanResult, out: str | None, chart: str | None, language: str
     if chart is not None:
         from fuseline.report.arena_chart import draw_arena
 
-        draw_arena(result, chart, language)
+        tell_of(draw_arena(result, chart, language), language)
 
 
 def _print(result: PlanResult, joint: JointPlan | None, as_json: bool, language: str) -> None:

@@ -8,7 +8,18 @@ from typing import Any
 from fuseline.excerpts import printable
 from fuseline.plan.arena.types import PlanResult
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.report.chart_files import HEIGHT, WIDTH, language_of_picture, require_format, styled, write_chart
+from fuseline.report.chart_files import (
+    HEIGHT,
+    WIDTH,
+    Picture,
+    language_of_picture,
+    require_format,
+    shortened,
+    styled,
+    without_font,
+    write_chart,
+)
+from fuseline.report.wrapping import width_of
 from fuseline.units import format_bytes, format_percent
 
 _PLOT = (WIDTH - 150.0, HEIGHT - 150.0)
@@ -18,22 +29,25 @@ MAX_RECTANGLES = 20_000
 _FILLS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffffb3", "#8dd3c7", "#d9d9d9", "#bc9fdb", "#e6c9a8")
 _LINES = {"live": "#1a1a1a", "bound": "#c02040", "peak": "#1f5fbf"}
 _CHARACTER_PIXELS = (6.2, 11.0)
+_LEAST_COLUMNS = 6
+"""Names are shortened to so many columns, and left out of rectangles that hold fewer."""
 
 
-def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) -> str:
+def draw_arena(result: PlanResult, path: str | Path, lang: str | None = None) -> Picture:
     """Write the chart of ``result`` to ``path`` (``.svg``, ``.png`` or ``.html``): whole, or not at all.
 
-    Returns the language of the picture: English where a PNG was asked for in a language that no font of this machine
-    has.
+    The language of the picture is English where a PNG was asked for in one that no font of this machine has.
 
     Raises:
         UnsupportedError: another ending, or a missing package.
         OutputFileError: the file cannot be written.
     """
     language = resolve_language(lang)
-    language = language_of_picture(require_format(path), language, text("planner.chart.time", language))
+    ending = require_format(path)
+    language = language_of_picture(ending, language, text("planner.chart.time", language))
     write_chart(arena_chart(result, language), path)
-    return language
+    names = (printable(result.instance.name), *(row["label"] for row in rectangles(result)))
+    return Picture(language, without_font(ending, names))
 
 
 def arena_chart(result: PlanResult, lang: str) -> Any:
@@ -93,7 +107,8 @@ def rectangles(result: PlanResult) -> list[dict[str, Any]]:
         name = printable(b.id)  # SVG has no control characters, and a change of direction would move its neighbours
         for piece in b.pieces():
             width, height = (piece.upper - piece.lower) * across, (piece.high - piece.low) * up
-            fits = width > len(name) * _CHARACTER_PIXELS[0] + 4 and height > _CHARACTER_PIXELS[1]
+            columns = int((width - 4) / _CHARACTER_PIXELS[0]) if height > _CHARACTER_PIXELS[1] else 0
+            fits = columns >= min(width_of(name), _LEAST_COLUMNS)
             rows.append(
                 {
                     "lower": piece.lower,
@@ -103,7 +118,7 @@ def rectangles(result: PlanResult) -> list[dict[str, Any]]:
                     "middle": (piece.lower + piece.upper) / 2,
                     "centre": offset + (piece.low + piece.high) / 2,
                     "fill": _FILLS[k * 7 % len(_FILLS)],
-                    "label": name if fits else "",
+                    "label": shortened(name, columns) if fits else "",
                     "id": name,
                     "size": format_bytes(b.size),
                     "offset": f"{offset:,}",

@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fuseline.errors import UnsupportedError
 from fuseline.files import require_place, write_atomically
+from fuseline.report.wrapping import cut, width_of
 
 FORMATS = (".svg", ".png", ".html")
 WIDTH, HEIGHT = 1200, 800
@@ -44,6 +46,13 @@ def require_format(path: str | Path) -> str:
     return ending
 
 
+class Picture(NamedTuple):
+    """What became of a picture: its language, and the characters in it that stand as boxes."""
+
+    language: str
+    boxes: str
+
+
 def language_of_picture(ending: str, language: str, sample: str) -> str:
     """``language``, or English for a PNG where no font of this machine has the characters of ``sample``.
 
@@ -52,12 +61,40 @@ def language_of_picture(ending: str, language: str, sample: str) -> str:
     return "en" if ending == ".png" and language != "en" and not _font_has(sample) else language
 
 
+def without_font(ending: str, texts: Iterable[str]) -> str:
+    """The characters of ``texts`` that a PNG shows as boxes since no font of this machine has them, in order."""
+    characters = dict.fromkeys(c for text in texts for c in text if not c.isascii()) if ending == ".png" else {}
+    if not characters:
+        return ""
+    unknown = _drawn(_NO_CHARACTER)
+    return "".join(c for c in characters if _drawn(c) == unknown)
+
+
 def _font_has(sample: str) -> bool:
-    """Whether this machine's fonts have the characters of ``sample``: two that are missing look alike."""
+    """Whether this machine's fonts have all characters of ``sample``."""
+    return not without_font(".png", [sample])
+
+
+_NO_CHARACTER = "\U0010ffff"
+"""No font has what Unicode says is no character."""
+
+
+def _drawn(character: str) -> bytes:
+    """A picture of one character; those that no font has look alike."""
     import vl_convert
 
-    pictures = [vl_convert.svg_to_png(_SAMPLE.format(character=character)) for character in sample[:2]]
-    return bool(pictures[0] != pictures[1])
+    picture: bytes = vl_convert.svg_to_png(_SAMPLE.format(character=character))
+    return picture
+
+
+def shortened(name: str, columns: int) -> str:
+    """``name`` in at most so many columns, its middle left out where it has more: names differ at either end."""
+    if width_of(name) <= columns:
+        return name
+    tail = ""
+    while width_of(name[-len(tail) - 1 :]) <= columns // 3:
+        tail = name[-len(tail) - 1 :]
+    return cut(name, columns - width_of(tail)) + tail
 
 
 def styled(chart: Any, title: str, subtitle: list[str], axis: dict[str, Any], legend: dict[str, Any]) -> Any:

@@ -11,8 +11,19 @@ from fuseline.api.classification import Classification
 from fuseline.errors import UnknownNameError
 from fuseline.machine import Device
 from fuseline.report.catalogue import resolve_language, text
-from fuseline.report.chart_files import FONT, HEIGHT, WIDTH, language_of_picture, require_format, styled, write_chart
+from fuseline.report.chart_files import (
+    FONT,
+    HEIGHT,
+    WIDTH,
+    Picture,
+    language_of_picture,
+    require_format,
+    styled,
+    without_font,
+    write_chart,
+)
 from fuseline.report.roofline_geometry import (
+    MOST_NAMED,
     at_border,
     dot_boxes,
     measured_points,
@@ -56,20 +67,23 @@ def draw(
     kind: str = "roofline",
     also: Iterable[Device] = (),
     lang: str | None = None,
-) -> str:
+) -> Picture:
     """Writes the chart of ``found`` to ``path`` (``.svg``, ``.png`` or ``.html``) in the language asked for.
 
-    ``also`` are further machines whose roofs are drawn. Returns the language of the picture: English where a PNG was
-    asked for in a language that no font of this machine has. Raises ``UnsupportedError`` for another ending or a
-    missing package, ``UnknownNameError`` for an unknown kind of chart, ``OutputFileError`` where the file cannot be
-    written; it is written whole, or not at all.
+    ``also`` are further machines whose roofs are drawn. The language of the picture is English where a PNG was asked
+    for in one that no font of this machine has. Raises ``UnsupportedError`` for another ending or a missing package,
+    ``UnknownNameError`` for an unknown kind of chart, ``OutputFileError`` where the file cannot be written; it is
+    written whole, or not at all.
     """
     language = resolve_language(lang)
     title = text("roofline.chart.roofline_title", language)
-    language = language_of_picture(require_chart(path, kind), language, title)
+    ending = require_chart(path, kind)
+    language = language_of_picture(ending, language, title)
     chart = roofline_chart(found, list(also), language) if kind == "roofline" else ratios_chart(found, language)
     write_chart(chart, path)
-    return language
+    kernels = points(found)
+    names = [kernel["name"] for kernel in kernels] if len(kernels) <= MOST_NAMED else []
+    return Picture(language, without_font(ending, names))
 
 
 def require_chart(path: str | Path, kind: str) -> str:
@@ -139,7 +153,8 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     ridge_texts = _haloed(named, x, y, "value:N", shade, align="left", dx=9, dy=11, fontSize=11)
     below = alt.layer(roof_layer, *_roof_labels(roof_names, x, y, shade), ridge_layer, *ridge_texts)
     above = _kernel_layers(kernels, names_beside, x, y, lang)
-    drawn = text("roofline.chart.subtitle", lang, rows=len(kernels), device=", ".join(names) or "–")
+    counted = "subtitle" if found.rows else "subtitle_shapes"  # a shape has no source but its sizes
+    drawn = text(f"roofline.chart.{counted}", lang, rows=len(kernels), device=", ".join(names) or "–")
     subtitle = [drawn, *_left_out(len(found.rows) + len(found.shapes) - len(kernels), lang)]
     chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return styled(chart, text("roofline.chart.roofline_title", lang), subtitle, {}, _LEGEND)
@@ -210,12 +225,17 @@ def _colour_of(bound: str) -> str:
     return _COLOURS.get(bound, _PIPE_COLOUR)
 
 
+def _in_order(bounds: Iterable[str]) -> list[str]:
+    """The bounds that occur, in the order in which every legend lists them; pipes come last."""
+    found = set(bounds)
+    return [bound for bound in (*_COLOURS, *sorted(found - set(_COLOURS))) if bound in found]
+
+
 def _verdict_colour(kernels: Sequence[dict[str, Any]], lang: str) -> Any:
     """The colour of each verdict, with a legend of those that occur."""
     import altair as alt
 
-    order = [*_COLOURS, *sorted({k["bound"] for k in kernels} - set(_COLOURS))]
-    present = [bound for bound in order if any(k["bound"] == bound for k in kernels)]
+    present = _in_order(kernel["bound"] for kernel in kernels)
     for kernel in kernels:
         kernel["verdict"] = bound_text(kernel["bound"], lang)
     scale = alt.Scale(domain=[bound_text(b, lang) for b in present], range=[_colour_of(b) for b in present])
@@ -292,7 +312,7 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     areas = regions(found.rule, largest)
     for area in areas:
         area["region"] = bound_text(area["bound"], lang)
-    present = list(dict.fromkeys(area["bound"] for area in areas))
+    present = _in_order(area["bound"] for area in areas)
     shades = alt.Scale(domain=[bound_text(b, lang) for b in present], range=[_colour_of(b) for b in present])
     x = _ratio_axis("x", largest, text("roofline.chart.memory_ratio", lang))
     y = _ratio_axis("y", largest, text("roofline.chart.compute_ratio", lang))

@@ -9,6 +9,8 @@ from typing import Any
 from fuseline.api.classification import Classification
 from fuseline.excerpts import printable
 from fuseline.machine import Device, rate_unit
+from fuseline.report.chart_files import shortened
+from fuseline.report.wrapping import width_of
 from fuseline.roofline.classify import RowResult
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, UNDETERMINED, Reading, Rule
 from fuseline.units import format_percent, format_rate
@@ -18,6 +20,12 @@ _SQUARE_PX = 4.0
 _STEP = 0.01
 _PLACES = tuple((side, up) for up in (0.0, 16.0, -16.0) for side in ("left", "right"))
 """Where a name may stand beside its point: side and pixels up, tried in this order."""
+
+_SHORTENED = (40, 24, 14)
+"""Columns that a name is shortened to, tried in this order, where there is no room for all of it."""
+
+_OFF_AXIS = 2.0
+"""Pixels that a name keeps from the border of the plot."""
 
 _FIRST = ("matrix bf16", "matrix fp8", "vector f32", "matrix fp4", "vector f16", "matrix tf32")
 
@@ -198,26 +206,48 @@ def place_ridges(
 def place_names(
     kernels: Sequence[dict[str, Any]], at: Position, size: tuple[float, float], covered: list[Box]
 ) -> list[dict[str, Any]]:
-    """Names beside points, each where it covers nothing else; names without room are left out. Adds to ``covered``.
+    """Names beside points, each where it covers nothing else. Adds to ``covered``.
+
+    A name without room is shortened in its middle, or left out where even then there is none.
 
     ``covered`` holds the points already.
     """
     if len(kernels) > MOST_NAMED:
         return []
-    width, height = size
-    centres = [(across * width, up * height) for across, up in (at(kernel) for kernel in kernels)]
+    waiting = [(kernel, at(kernel)) for kernel in kernels]
     found: list[dict[str, Any]] = []
-    for kernel, (cx, cy) in zip(kernels, centres, strict=True):
-        length = len(kernel["name"]) * _LABEL_PX[0]
-        for side, offset in _PLACES:
-            from_px = cx + 9 if side == "left" else cx - 9 - length
-            box = (from_px, from_px + length, cy + offset - _LABEL_PX[1] / 2, cy + offset + _LABEL_PX[1] / 2)
-            inside = box[0] >= 0 and box[1] <= width and box[2] >= -4 and box[3] <= height
-            if inside and not any(overlap(box, other) for other in covered):
-                covered.append(box)
-                found.append(kernel | {"align": side, "dy": -offset})
-                break
+    for columns in (None, *_SHORTENED):  # whole names first: no shortened one takes the place of another
+        left = []
+        for kernel, (across, up) in waiting:
+            name = kernel["name"] if columns is None else shortened(kernel["name"], columns)
+            centre = (across * size[0], up * size[1])
+            place = _free_place(name, centre, size, covered)
+            if place is None:
+                left.append((kernel, (across, up)))
+            else:
+                found.append(kernel | {"name": name, "align": place[0], "dy": -place[1]})
+        waiting = left
     return found
+
+
+def _free_place(
+    name: str, centre: tuple[float, float], size: tuple[float, float], covered: list[Box]
+) -> tuple[str, float] | None:
+    """The first place beside a point where a name covers nothing, which it does from then on; ``None`` without one."""
+    for side, offset in _PLACES:
+        box = _box(name, centre, side, offset)
+        inside = all(box[k] >= _OFF_AXIS and box[k + 1] <= size[k // 2] - _OFF_AXIS for k in (0, 2))
+        if inside and not any(overlap(box, other) for other in covered):
+            covered.append(box)
+            return side, offset
+    return None
+
+
+def _box(name: str, centre: tuple[float, float], side: str, offset: float) -> Box:
+    """What a name covers beside a point at ``centre``."""
+    length, (x, y) = width_of(name) * _LABEL_PX[0], centre
+    left = x + 9 if side == "left" else x - 9 - length
+    return left, left + length, y + offset - _LABEL_PX[1] / 2, y + offset + _LABEL_PX[1] / 2
 
 
 def overlap(one: Box, two: Box) -> bool:

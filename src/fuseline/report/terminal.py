@@ -24,7 +24,7 @@ from fuseline.report.document import (
     Table,
     Tone,
 )
-from fuseline.report.wrapping import width_of, wrap
+from fuseline.report.wrapping import cut, width_of, wrap
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -64,19 +64,6 @@ def print_document(document: Document) -> None:
 def plain_text(document: Document, width: int) -> str:
     """The same without styles."""
     return "\n".join(line.plain for line in _Layout(min(width, MAX_WIDTH), False).document(document))
-
-
-def cut(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns, its end replaced by … where it does not fit."""
-    if len(text) <= width and width_of(text) <= width:
-        return text
-    kept, taken = [], 0
-    for c in text[: width + 1]:
-        taken += width_of(c)
-        if taken > width - 1:
-            break
-        kept.append(c)
-    return "".join(kept) + "…"
 
 
 def pad(text: str, width: int, right: bool = False) -> str:

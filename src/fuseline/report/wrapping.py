@@ -64,3 +64,16 @@ def _sticks(before: str, c: str) -> bool:
     if c in _CLOSING or last in _OPENING:
         return True
     return columns_of(c) < 2 and columns_of(last) < 2
+
+
+def cut(text: str, width: int) -> str:
+    """``text`` in at most ``width`` columns, its end replaced by … where it does not fit."""
+    if len(text) <= width and width_of(text) <= width:
+        return text
+    kept, taken = [], 0
+    for c in text[: width + 1]:
+        taken += width_of(c)
+        if taken > width - 1:
+            break
+        kept.append(c)
+    return "".join(kept) + "…"
