@@ -10,6 +10,7 @@ import pytest
 
 import fuseline as fl
 from fuseline.cli import main
+from fuseline.cli.interrupts import INTERRUPTED
 from fuseline.cli.main import COMMANDS
 from fuseline.units import format_bytes, format_time
 
@@ -56,7 +57,7 @@ def test_every_command_it_names_exists(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_exit_status_is_told(name: str) -> None:
     (told,) = re.findall(r"^(?:The exit status is|退出状态：).*(?:\n\S.*)*", text_of(name), flags=re.MULTILINE)
-    statuses = {main.DONE, 1, main.BAD_INPUT, main.DEFECT, main.OUTPUT_LOST, main.INTERRUPTED, main.BROKEN_PIPE}
+    statuses = {main.DONE, 1, main.BAD_INPUT, main.DEFECT, main.OUTPUT_LOST, INTERRUPTED, main.BROKEN_PIPE}
     assert {int(number) for number in re.findall(r"\d+", told)} == statuses
 
 

@@ -22,15 +22,16 @@ from fuseline.codegen.c import emit_program
 from fuseline.errors import UnsupportedError
 from fuseline.machine.files import parse_device_text
 from fuseline.report.catalogue import LANGUAGES, check_catalogues, text, topic_texts, topics
-from fuseline.report.document import head_and_tail
+from fuseline.report.document import Document, Remarks, Section, head_and_tail
 from fuseline.report.explain_document import bench_document, explain_document, note_text, operation_text
 from fuseline.report.html import html_document
 from fuseline.report.json_text import json_lines
-from fuseline.report.terminal import TerminalView
+from fuseline.report.terminal import LEAST_WIDTH, TerminalView, plain_text
 from fuseline.report.views import register
 from fuseline.report.wrapping import cut, width_of
 
 GELU = "h = x + b; y = 0.5*h*(1+tanh(0.7978845608*(h+0.044715*h*h*h))); out = y + r"
+NAMES = ("numpy", "numpy-planned", "c-libm", "c-own", "jit")
 FIGURES = (
     "3.288 GB", "469.8 MB", "981.6 µs", "140.2 µs", "1.375 FLOP/B", "295.3 FLOP/B", "19.97 FLOP/B", "58,720,256",
     "117.4 MB", "4 µs", "44 µs", "3.35 TB/s", "989.4 TFLOPS", "66.9 TFLOPS", "1.292 GB", "352.3 MB", "234.9 MB", "7×",
@@ -99,6 +100,22 @@ bandwidth = { value = "2 TB/s", kind = "model constant" }
     assert "未知（模型常数）" in chinese and "未知（稀疏峰值）" in chinese and "unknown" not in chinese
     fused = e.to_dict()["traffic"]["fused"]
     assert fused["bandwidth_time_s"] is None and fused["total_s"] is None and fused["bytes"] > 0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_line_fits_from_the_least_width_on_and_prose_in_any(gelu: Explanation, language: str) -> None:
+    timed = [Measured(name, t, 1 << 24, "bf16", 0.1234, 0.1, 1e12, 1e-7, 0.5, 123.0) for name in NAMES for t in (1, 64)]
+    e = gelu.with_measurements(tuple(timed))
+    documents = [explain_document(e, language), bench_document(e.graph, timed, GELU, language)]
+    for document in documents:
+        for width in (LEAST_WIDTH, LEAST_WIDTH + 7, 120):
+            assert all(width_of(line) <= width for line in plain_text(document, width).splitlines())
+        prose = [b for section in document.sections for b in section.blocks if isinstance(b, Remarks)]
+        for width in (20, 33, 60):
+            alone = Document("", (Section("", tuple(prose)),), language)
+            assert all(width_of(line) <= width for line in plain_text(alone, width).splitlines())
+            numbers = re.findall(r"3\.288 GB|469\.8 MB", plain_text(document, width))
+            assert document is documents[1] or len(numbers) >= 2  # no number is cut for want of room
 
 
 def test_nothing_is_coloured_where_nobody_sees_it(gelu: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from fuseline.api.defaults import (
     CLASSIFIED_OPERATION,
     EXPLAINED_DTYPE,
 )
-from fuseline.api.program import Source
 from fuseline.cost.operands import parse_operands
 from fuseline.cost.shape_cost import ShapeCost, Tensor
 from fuseline.cost.shapes import OPERATIONS, operation_name, shape_cost
@@ -59,6 +58,9 @@ from fuseline.roofline.rules import BookRule, Rule, chosen_rule, rule_named
 from fuseline.roofline.shape import analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
 from fuseline.units import Quantity, parse_rate, parse_shape, shifted
+
+if TYPE_CHECKING:
+    from fuseline.api.program import Source
 
 DeviceFiles = Iterable[str | Path]
 

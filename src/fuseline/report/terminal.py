@@ -1,4 +1,4 @@
-"""A document as lines of a terminal of any width: numbers are never cut or broken, texts give way.
+"""A document as lines of a terminal: numbers are never cut or broken, texts give way.
 
 The lines are rich texts, so that colours vanish where nobody sees them (pipes, ``NO_COLOR``).
 """
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.text import Text
 
+LEAST_WIDTH = 80
+"""From so many columns on every line fits. In fewer, sentences and names still give way, and a table or a list of
+figures is as wide as its numbers, so that the terminal breaks its lines."""
 MAX_WIDTH = 110
 """Wider terminals keep an empty margin: longer lines are hard to read."""
 MAX_BAR = 40
