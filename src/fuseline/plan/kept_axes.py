@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import apply, normal_axes
 from fuseline.ir.node import Node
-from fuseline.ops import OPERATIONS
+from fuseline.plan.loopnest import is_reduction
 
 Places = tuple[int, ...]
 """For each axis of a value, how far from the last one it lies once axes are kept."""
@@ -15,7 +15,7 @@ Places = tuple[int, ...]
 
 def drops_axes(node: Node) -> bool:
     """Whether this is a reduction whose result lacks the axes that it reduces."""
-    return _reduces(node) and not node.attr("keepdims", False)
+    return is_reduction(node) and not node.attr("keepdims", False)
 
 
 def with_kept_axes(graph: Graph) -> Graph | None:
@@ -32,7 +32,7 @@ def with_kept_axes(graph: Graph) -> Graph | None:
     for node in graph.nodes:
         operands = [kept.get(a, a) for a in node.args]
         attrs = dict(node.attrs)
-        if _reduces(node):
+        if is_reduction(node):
             (read,) = node.args
             axes = normal_axes(node.op, attrs["axes"], _rank(read))
             rank = _rank(operands[0])
@@ -65,10 +65,6 @@ def _meeting(node: Node, places: Mapping[Node, Places]) -> Places | None:
             return None
         found.append(next(iter(longer or single)))
     return tuple(found[::-1]) if len(set(found)) == len(found) else None
-
-
-def _reduces(node: Node) -> bool:
-    return OPERATIONS[node.op].index_rule == "reduction"
 
 
 def _rank(node: Node) -> int:

@@ -16,8 +16,7 @@ from fuseline.errors import ShapeError, VerifyError
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 from fuseline.ir.size import Shape, broadcast
-from fuseline.ops import OPERATIONS
-from fuseline.plan.loopnest import LoopNest, build_nest, iteration_space, reduced_axes
+from fuseline.plan.loopnest import LoopNest, build_nest, is_reduction, iteration_space, reduced_axes
 
 
 class _Parts(NamedTuple):
@@ -144,7 +143,7 @@ class _Group:
 
     def space_with(self, node: Node) -> _Space | None:
         """The iteration space with ``node`` added, or None where it does not fit."""
-        if not self.reduces and node.tensor.shape == self.space.shape and not _reduces(node):
+        if not self.reduces and node.tensor.shape == self.space.shape and not is_reduction(node):
             return self.space
         axes, shape = reduced_axes(node), iteration_space([node])
         if shape is None or self.space.shape is None:
@@ -165,20 +164,16 @@ class _Group:
     def _unknown_space_with(self, node: Node, shape: Shape | None) -> _Space | None:
         """Where shapes are the caller's, what is elementwise fits together, and a single number fits everywhere."""
         numbers = () in (shape, self.space.shape)
-        if self.reduces or _reduces(node) or (shape != self.space.shape and not numbers):
+        if self.reduces or is_reduction(node) or (shape != self.space.shape and not numbers):
             return None
         return _Space(None, ())
 
     def add(self, node: Node, space: _Space) -> None:
         (self.copies if node.is_source else self.nodes).append(node)
         self.space = space
-        self.reduces = self.reduces or _reduces(node)
+        self.reduces = self.reduces or is_reduction(node)
         if _is_complete_later(node):
             self.complete_later.add(node)
-
-
-def _reduces(node: Node) -> bool:
-    return OPERATIONS[node.op].index_rule == "reduction"
 
 
 def _is_complete_later(node: Node) -> bool:
@@ -187,7 +182,7 @@ def _is_complete_later(node: Node) -> bool:
     A reduction that drops its axes no longer lines up with the loops; one over all axes leaves no loop whose turns are
     independent, so whatever shares the work has to wait for all of it.
     """
-    if not _reduces(node):
+    if not is_reduction(node):
         return False
     shape = node.args[0].tensor.shape
     return not node.attr("keepdims", False) or shape is None or len(reduced_axes(node)) == len(shape)

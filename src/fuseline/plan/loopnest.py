@@ -69,9 +69,14 @@ class LoopNest:
                 stack.extend(reversed(item.body))
 
 
+def is_reduction(node: Node) -> bool:
+    """Whether the operation reduces over axes."""
+    return OPERATIONS[node.op].index_rule == "reduction"
+
+
 def reduced_axes(node: Node) -> tuple[int, ...]:
     """The axes a reduction reduces, counted from 0; empty for anything else or an unknown shape."""
-    if OPERATIONS[node.op].index_rule != "reduction" or node.args[0].tensor.shape is None:
+    if not is_reduction(node) or node.args[0].tensor.shape is None:
         return ()
     return normal_axes(node.op, node.attr("axes"), len(node.args[0].tensor.shape))
 
