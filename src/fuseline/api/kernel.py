@@ -250,20 +250,12 @@ class UfuncKernel(Kernel, ElementwiseKernel):
         return elementwise_loop(optimize(graph)), limits
 
     def _ufunc_signatures(self) -> Sequence[DTypes]:
-        """The same dtype for every input that is not declared, wherever the program admits it."""
-        found: list[DTypes] = []
-        for name in _KERNEL_DTYPES:
-            dtypes = tuple((d.dtype or DTYPES[name]).numpy for d in self.program.inputs)
-            if dtypes not in found and self._admits(dtypes):
-                found.append(dtypes)
-        return found
-
-    def _admits(self, dtypes: DTypes) -> bool:
-        try:
-            self.typed_graph(dtypes)
-        except (TypeRuleError, ArithmeticError):  # a rule refuses the dtype, or a number does not fit it
-            return False
-        return True
+        """The same dtype for every input that is not declared."""
+        return list(
+            dict.fromkeys(
+                tuple((d.dtype or DTYPES[name]).numpy for d in self.program.inputs) for name in _KERNEL_DTYPES
+            )
+        )
 
     def _check_declared_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         check_shapes(self.program.inputs, shapes)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.errors import UnsupportedError
+from fuseline.errors import TypeRuleError, UnsupportedError
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DType
@@ -34,7 +34,7 @@ from fuseline.runtime.operands import (
     speaks_for_itself,
 )
 from fuseline.runtime.signature import Signature
-from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc
+from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc, refusing_loop
 
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
@@ -60,7 +60,8 @@ class _UfuncOnce:
     costs a call no look at a property."""
 
     def __get__(self, kernel: ElementwiseKernel | None, owner: type[Any]) -> Any:
-        """The kernel as a `numpy.ufunc` with a loop for each of the signatures.
+        """The kernel as a `numpy.ufunc` with a loop for each of the signatures that the program admits, and loops that
+        raise what the kernel does for those that NumPy would widen to them.
 
         Raises `UnsupportedError` where NumPy allows no such ufunc (more than 64 operands, or no input), and in a
         sub-interpreter.
@@ -75,7 +76,7 @@ class _UfuncOnce:
         with kernel._lock:
             made = kernel.__dict__.get("ufunc")
             if made is None:
-                loops = [kernel.specialisation(dtypes).loop for dtypes in kernel._signatures()]
+                loops = kernel._ufunc_loops()
                 made = kernel.__dict__["ufunc"] = make_ufunc(kernel.signature.name, kernel.__doc__ or "", loops)
             return made
 
@@ -89,8 +90,8 @@ class ElementwiseKernel:
         specialise: the `Loop` for given input dtypes, with the output dtypes decided and nothing compiled, and limits
             of Python's integers among the inputs. It raises `TypeRuleError` for dtypes that the program does not admit.
             Called once for each tuple of dtypes.
-        signatures: input dtypes of the loops that `ufunc` shall have, in NumPy's order of preference; a function, since
-            they are needed only when somebody asks for the ufunc.
+        signatures: input dtypes of the loops that `ufunc` shall have where the program admits them, in NumPy's order of
+            preference; a function, since they are needed only when somebody asks for the ufunc.
         reads: for each output, the positions of the inputs that it depends on: its shape is what these broadcast to.
             Every input for every output when None.
         check_shapes: raises `ShapeError` for input shapes that the program's declarations forbid, by name; None where
@@ -148,6 +149,26 @@ class ElementwiseKernel:
             with self._lock:
                 found = self._known.get(dtypes) or self._specialised(dtypes)
         return found
+
+    def _ufunc_loops(self) -> list[Loop]:
+        """The loops of `ufunc`, in the order of its signatures.
+
+        A dtype without a loop NumPy widens to the next that has one, and so it would compute what the kernel refuses:
+        there it finds a loop that refuses too, as it finds none for the difference of booleans.
+        """
+        found: list[tuple[DTypes, Loop | Exception]] = []
+        for dtypes in self._signatures():
+            try:
+                found.append((dtypes, self.specialisation(dtypes).loop))
+            except (TypeRuleError, ArithmeticError) as error:  # a rule refuses the dtype, or a number does not fit it
+                found.append((dtypes, error))
+        admitted = [dtypes for dtypes, loop in found if isinstance(loop, Loop)]
+        output_count = len(self.signature.outputs)
+        return [
+            loop if isinstance(loop, Loop) else refusing_loop(dtypes, output_count, loop)
+            for dtypes, loop in found
+            if isinstance(loop, Loop) or not admitted or any(_is_widened(dtypes, wider) for wider in admitted)
+        ]
 
     def _specialised(self, dtypes: OperandTypes) -> Specialisation:
         loop, limits = self._specialise(dtypes)
@@ -217,13 +238,12 @@ class ElementwiseKernel:
         return self.signature.result(results) if several and not self._single else results
 
     def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
-        """What NumPy's protocol makes of the operands. Where their dtypes differ it is handed a ufunc with the loop of
-        these dtypes alone, which promotes operation by operation; the loops of `ufunc` have one dtype for all. So it is
-        for dtypes of ml_dtypes, beside which NumPy widens Python's floats."""
+        """What NumPy's protocol makes of the operands. Where they say what dtypes they have, it is handed a ufunc with
+        the loop of these dtypes alone, which promotes operation by operation and converts Python's numbers as the
+        kernel does; the loops of `ufunc` have one dtype for all."""
         typed = protocol_operands(values, self.signature.inputs, self._declared)
-        operands, dtypes = typed or (values, ())
-        users = [d for d in dtypes if not isinstance(d, WeakDType) and d.num >= array_layout.FIRST_USER_TYPE]
-        if len(set(dtypes)) > 1 or users:
+        if typed is not None:
+            operands, dtypes = typed
             made = self.specialisation(dtypes)
             assert made.ufunc is not None
             made.loop.body()
@@ -301,6 +321,11 @@ class ElementwiseKernel:
             self._prepared[_signature_of(tuple(arrays))] = prepared
         if self._fast is not None:
             self._fast.prepare(prepared, numbers, threads.limit_variable.get())
+
+
+def _is_widened(dtypes: DTypes, wider: DTypes) -> bool:
+    """Whether NumPy would give a loop of dtypes ``wider`` operands of ``dtypes``."""
+    return all(map(np.can_cast, dtypes, wider))
 
 
 def small_items(loop: Loop) -> int:

@@ -6,6 +6,7 @@ hangs on the ufunc object itself and goes when the ufunc goes.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ import numpy as np
 from fuseline.errors import UnsupportedError
 from fuseline.runtime import arrays, native
 from fuseline.runtime.image import immortal
-from fuseline.runtime.loop import Loop
+from fuseline.runtime.loop import Body, Loop
+from fuseline.runtime.operands import DTypes
 
 OPERAND_LIMIT = 64
 """NumPy's NPY_MAXARGS."""
@@ -103,6 +105,20 @@ def is_subinterpreter() -> bool:
     api = ctypes.pythonapi
     here, main = (ctypes.PYFUNCTYPE(ctypes.c_void_p)((f"PyInterpreterState_{name}", api))() for name in ("Get", "Main"))
     return bool(here != main)
+
+
+def refusing_loop(inputs: DTypes, output_count: int, reason: Exception) -> Loop:
+    """A loop of ``inputs`` that raises its own copy of ``reason`` in every call.
+
+    Its outputs have the first input's dtype, so that NumPy's `reduce` comes as far as the loop too. NumPy calls no loop
+    for operands without elements, so there nothing is raised.
+    """
+    kept = copy.copy(reason)  # without the traceback, whose frames would live as long as the loop
+
+    def refuse() -> Body:
+        raise copy.copy(kept)
+
+    return Loop(inputs, inputs[:1] * output_count, refuse)
 
 
 def _keep(name: str, doc: str, loops: tuple[Loop, ...]) -> _Kept:

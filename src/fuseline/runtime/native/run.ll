@@ -3,6 +3,7 @@
 
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
+declare ptr @PyErr_Occurred()
 
 ; ---------------------------------------------------------------------------------------------------- the ufunc's loop
 
@@ -90,6 +91,11 @@ compile:
   %argument_at = getelementptr %kernel, ptr %k, i64 0, i32 5
   %argument = load ptr, ptr %argument_at, align 8
   %gil = call i32 @PyGILState_Ensure()
+  ; reduce and accumulate call the loop for the next row although it has failed in this one: no Python runs meanwhile.
+  %pending = call ptr @PyErr_Occurred()
+  %failed_before = icmp ne ptr %pending, null
+  br i1 %failed_before, label %fail, label %ask
+ask:
   %result = call ptr @PyObject_CallOneArg(ptr %compiler, ptr %argument)
   %raised = icmp eq ptr %result, null
   br i1 %raised, label %fail, label %returned
