@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib import resources
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -181,7 +182,7 @@ class Loops:
     @cached_property
     def folder(self) -> Path:
         """Where compiled code of this source lies, for this compiler, interpreter and processor."""
-        source = b"".join(Path(str(module.__file__)).read_bytes() for module in self.modules)
+        source = b"".join(map(_source, self.modules))
         versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
         made_for = [*versions, platform.python_version(), platform.machine(), platform.processor()]
         digest = hashlib.sha256(source + " ".join(made_for).encode()).hexdigest()[:16]
@@ -194,6 +195,12 @@ _NOTE_S = 86_400.0
 """How long a failed compilation is remembered: a day."""
 _COMPILE_S, _LOAD_S = 8.0, 1.5
 """The least time left for which compiling is begun, and compiled code is loaded."""
+
+
+def _source(module: ModuleType) -> bytes:
+    """What the module was read from, which may lie in an archive."""
+    package, _, name = module.__name__.rpartition(".")
+    return resources.files(package).joinpath(f"{name}.py").read_bytes()
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from pathlib import Path
+from importlib import resources
 
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.runtime import cache, host, jit
@@ -22,7 +22,7 @@ _load_lock = Lock()
 
 def text(target: LlvmTarget) -> str:
     """The shared code as LLVM text for ``target``."""
-    here = Path(__file__).parent
+    here = resources.files(__package__)
     names = (
         target.architecture,
         "items",
