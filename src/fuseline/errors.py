@@ -112,6 +112,22 @@ class CompilerError(FuselineError, RuntimeError):
     """A compiler or code generator failed."""
 
 
+_MOST_SHOWN = 10**20
+
+
+def shown_number(value: object) -> str:
+    """A number as messages call it: by its digits, or by its length, since Python may refuse to write long integers."""
+    if isinstance(value, int) and abs(value) >= _MOST_SHOWN:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)
+
+
+def named_number(value: object) -> str:
+    """`shown_number` where it begins a sentence: "the number 300"."""
+    shown = shown_number(value)
+    return shown if shown.startswith("a ") else f"the number {shown}"
+
+
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The names in ``known``, at most three, that look most like ``name``, best first; empty when none is close."""
     folded = {k.lower(): k for k in known}

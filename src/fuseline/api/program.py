@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuseline.api.defaults import RUN_DTYPE
-from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.errors import ShapeError, TypeRuleError, shown_number
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -81,7 +81,7 @@ def check_sizes(source: Program | Graph, sizes: Mapping[str, Any], arrays: bool 
         raise ShapeError(f"no array has a size called {asked}; the sizes are {', '.join(needed) or 'none'}")
     for name, value in sizes.items():
         if not (arrays and _are_lengths(value)) and not _is_length(value):
-            raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {value!r}")
+            raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {shown_number(value)}")
 
 
 def _check_are_named(sizes: object) -> None:
@@ -142,9 +142,22 @@ def typed(program: Program, dtype: DType, shape: Shape | None, sizes: Mapping[st
         return graph(program, dtype, None, shape, sizes)
 
 
+def _as_graph(g: object, function: str) -> Graph:
+    """The graph; dtypes are chosen where one is made, so what has none yet is refused."""
+    if isinstance(g, Graph):
+        return g
+    raise TypeRuleError(
+        f"{function} takes a graph, not {type(g).__name__}; make one of a formula, function or kernel first, as in "
+        f'fuseline.{function}(fuseline.graph("x + 1", dtype="f32"){", …" if function == "evaluate" else ""})'
+    )
+
+
 def optimize(g: Graph) -> Graph:
-    """The graph after every pass; the same bits by construction (SEMANTICS: strict by default)."""
-    return run_pipeline(g)
+    """The graph after every pass; the same bits by construction (SEMANTICS: strict by default).
+
+    Raises `TypeRuleError` for anything but a graph.
+    """
+    return run_pipeline(_as_graph(g, "optimize"))
 
 
 @in_default_environment
@@ -154,9 +167,10 @@ def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) ->
     Arrays are given by input name and converted to the input's dtype where that loses nothing; a Python number takes
     the dtype as it does in a kernel. One output is returned as an array, several as a dict by name.
 
-    Raises `TypeRuleError` for what would lose something, `NumberRangeError` for a number that the dtype cannot hold and
+    Raises `TypeRuleError` for anything but a graph and for what would lose something, `NumberRangeError` for a number that the dtype cannot hold and
     `ShapeError` for shapes that do not fit declarations or each other.
     """
+    g = _as_graph(g, "evaluate")
     given = {**(arrays or {}), **named}
     unknown = [n for n in given if n not in g.input_names]
     if unknown:

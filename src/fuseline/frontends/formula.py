@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache, cached_property
 from importlib import resources
 from typing import NoReturn
@@ -102,6 +104,20 @@ def _position(starts: Sequence[int], offset: int) -> tuple[int, int]:
     """Line and column, from 1, of an offset into a text whose lines begin at ``starts``."""
     line = bisect_right(starts, offset)
     return line, offset - starts[line - 1] + 1
+
+
+_PLAIN_INTEGER = re.compile(r"0(_?0)*|[1-9](_?[0-9])*")
+
+
+def _integer(text: str) -> int:
+    """What Python reads in a source file; `ValueError` for anything else."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        # Python reads no more digits than sys.set_int_max_str_digits says. Formulas have a bound of their own.
+        if not _PLAIN_INTEGER.fullmatch(text):
+            raise
+        return int(Decimal(text))
 
 
 def _is_name(text: str) -> bool:
@@ -204,6 +220,8 @@ class _Actions:
         value = self.number_value(token)
         if not isinstance(value, int):
             self.fail("a dimension is a name or a whole number", token)
+        if value >= 2**63:
+            self.fail("a dimension is at most 2**63 - 1", token)
         return value
 
     def bare(self, value: Node) -> None:
@@ -284,7 +302,7 @@ class _Actions:
             self.fail(f"a number of more than {MAX_NUMBER_CHARACTERS} characters", token)
         try:
             if text[:2].lower() in ("0x", "0b", "0o") or not set(text) & set(".eE"):
-                return int(text, 0)
+                return _integer(text)
             return float(text)
         except ValueError:
             self.fail(f"{text!r} is not a number as Python writes them", token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuseline.errors import NumberRangeError
+from fuseline.errors import NumberRangeError, shown_number
 from fuseline.ir.literals import evaluate_literals
 from fuseline.ir.node import Node, Number, literal_value
 
@@ -24,7 +24,7 @@ def check_limits(limits: Limits, names: Sequence[str], operands: Sequence[Any]) 
         value = _value(node, given, values)
         if not low <= value <= high:
             raise NumberRangeError(
-                f"{_shown(node)} is {value}, and the integers that it meets take {low} … {high}; "
+                f"{_shown(node)} is {shown_number(value)}, and the integers that it meets take {low} … {high}; "
                 "give NumPy's scalar of a wider dtype, as in np.int64(1)"
             )
 

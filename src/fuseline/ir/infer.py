@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from fuseline.errors import LimitError, ShapeError, TypeRuleError
+from fuseline.errors import LimitError, ShapeError, TypeRuleError, shown_number
 from fuseline.ir.dtype import BOOL, F16, F32, F64, I8, I64, U64, DType, common_dtype, promote
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Attrs, Node, make
@@ -148,7 +148,7 @@ def normal_axes(op: str, axes: tuple[int, ...] | None, rank: int) -> tuple[int, 
     result = []
     for a in axes:
         if not -rank <= a < rank:
-            raise ShapeError(f"{op} over axis {a}: the operand has {rank} axes")
+            raise ShapeError(f"{op} over axis {shown_number(a)}: the operand has {rank} axes")
         result.append(a % rank)
     if len(set(result)) < len(result):
         raise ShapeError(f"{op} names an axis twice: {axes}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.errors import LiteralError, TypeRuleError
+from fuseline.errors import LiteralError, TypeRuleError, named_number, shown_number
 from fuseline.ir import decimals
 from fuseline.ir.dtype import BOOL, F32, F64, I64, DType
 from fuseline.ir.node import Node, Number, const
@@ -46,7 +46,7 @@ def evaluate_literals(op: str, values: Sequence[Number]) -> Number:
         raise TypeRuleError(f"{op} of a number: it takes an array")
     if row.type_rule in ("bitwise", "shift"):
         shown = f"{op} ({row.infix})" if row.infix else op
-        raise TypeRuleError(f"{shown} takes integers, not {' and '.join(map(str, values))}")
+        raise TypeRuleError(f"{shown} takes integers, not {' and '.join(map(shown_number, values))}")
     doubles = [_as_double(v) for v in values]
     if row.exactness == "measured" and not (op == "pow" and doubles[1] == 2):
         rounded = decimals.evaluate(op, doubles)
@@ -64,13 +64,13 @@ def _exactly(op: str, exact: Callable[..., Any], values: Sequence[Any]) -> Numbe
     if op == "invert" and boolean:
         return not values[0]
     if op in ("floordiv", "mod", "fmod") and values[1] == 0:
-        raise LiteralError(f"integer division by zero: {values[0]} {OPERATIONS[op].infix} 0")
+        raise LiteralError(f"integer division by zero: {shown_number(values[0])} {OPERATIONS[op].infix} 0")
     if op == "reciprocal" and values[0] == 0:
         raise LiteralError("integer division by zero: the reciprocal of 0")
     if op == "pow" and values[1] < 0:
         return evaluate_literals("pow", [float(values[0]), float(values[1])])
     if op in ("shl", "shr") and values[1] < 0:
-        raise LiteralError(f"negative shift count: {values[1]}")
+        raise LiteralError(f"negative shift count: {shown_number(values[1])}")
     result = exact(*values) if _least_bits(op, values) <= MAX_INTEGER_BITS else None
     if result is None or result.bit_length() > MAX_INTEGER_BITS:
         raise LiteralError(f"an integer of more than {MAX_INTEGER_BITS} bits; write it as a float")
@@ -115,7 +115,7 @@ def number_const(value: Number, d: DType, advice: str = "cast the array to a wid
     range."""
     if d.is_integer and not in_range(value, d):
         low, high = limits(d)
-        raise LiteralError(f"the number {value} does not fit {d} ({low} … {high}); {advice}")
+        raise LiteralError(f"{named_number(value)} does not fit {d} ({low} … {high}); {advice}")
     if d.is_float and isinstance(value, int):
         value = _as_double(_round_integer(value, 24) if d.computed is F32 else value)
     return const(value, d)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuseline.errors import NumberRangeError, TypeRuleError
+from fuseline.errors import NumberRangeError, TypeRuleError, named_number
 from fuseline.ir.dtype import DType
 from fuseline.runtime.arrays import FIRST_USER_TYPE
 
@@ -58,8 +58,7 @@ def _number_array(value: Any, dtype: np.dtype[Any] | None, name: str) -> Array:
             value = float(value)  # floats of ml_dtypes take no longer integers
         made = np.asarray(value, dtype)
     except OverflowError:
-        shown = f"the number {value}" if abs(value) < 10**20 else f"a number of {value.bit_length()} bits"
-        raise NumberRangeError(f"the input {name}: {shown} does not fit {dtype}") from None
+        raise NumberRangeError(f"the input {name}: {named_number(value)} does not fit {dtype}") from None
     _check_number(made.dtype, name)
     return made
 
@@ -69,7 +68,7 @@ def _declared_dtype(value: Any, declared: DType, name: str) -> np.dtype[Any]:
     and of wider kinds."""
     needed = _WEAK_TYPES.index(type(value))
     if needed > (0 if declared.kind == "bool" else 1 if declared.is_integer else 2):
-        raise TypeRuleError(f"the input {name} is declared {declared}, which the number {value!r} is not")
+        raise TypeRuleError(f"the input {name} is declared {declared}, which {named_number(value)} is not")
     return declared.numpy
 
 
