@@ -96,6 +96,16 @@ def test_integers_are_compared_by_value() -> None:
     np.testing.assert_array_equal(fl.compile("where(x < s, y, 0)")(x=x, s=300, y=y), y)
 
 
+@pytest.mark.parametrize("formula", ["x < s", "x: i8; x == s", "s: i8; x >= s"])
+def test_beside_arrays_of_one_dtype_an_integer_that_does_not_fit_is_refused_where_it_is_compared_too(
+    formula: str,
+) -> None:
+    x = np.arange(4, dtype=np.int8)
+    with pytest.raises(NumberRangeError, match="the number 300 does not fit int8"):
+        fl.compile(formula)(x=x, s=300)
+    assert fl.compile("x < 300")(x).all()  # written in the program it is compared by value
+
+
 def test_numbers_meet_arrays_in_operations_that_compute_floats_of_integers() -> None:
     """NumPy divides int8 by 200, which is no int8, as float64; and so for a number in the formula."""
     x, y = np.arange(1, 5, dtype=np.int8), np.arange(4, dtype=np.int32)

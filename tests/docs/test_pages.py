@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,11 +67,12 @@ def test_the_pages_have_commands() -> None:
     assert {name for name, _ in commands()} >= {"planner", "roofline"}
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "python")])
-def test_the_python_of_a_page_runs(folder: Path, name: str) -> None:
-    names: dict[str, object] = {"fl": fl}
-    for code in blocks(name, "python"):
-        exec(compile(code, f"docs/{name}.md", "exec"), names)
+@pytest.mark.parametrize("name", [p.stem for p in sorted((ROOT / "docs").glob("*.md")) if blocks(p.stem, "python")])
+def test_the_python_of_a_page_runs_when_it_is_pasted(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for i, code in enumerate(blocks(name, "python")):
+        (tmp_path / f"block{i}.py").write_text(code, encoding="utf-8")  # functions are traced from their source
+        runpy.run_path(str(tmp_path / f"block{i}.py"))
 
 
 def test_the_device_file_shown_is_one() -> None:

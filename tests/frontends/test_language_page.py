@@ -30,7 +30,7 @@ def test_the_page_of_operations_is_the_table() -> None:
 
 def test_the_formula_of_the_page_is_the_function_of_the_page() -> None:
     (formula,) = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
-    (function,) = re.findall(r"```python\n@fuseline.fuse\n(.*?)```", PAGE, re.DOTALL)
+    (function,) = re.findall(r"```python\n.*?@fl.fuse\n(.*?)```", PAGE, re.DOTALL)
     scope: dict[str, object] = {"np": pytest.importorskip("numpy")}
     exec(function, scope)
     parsed, traced = parse_formula(formula), trace(scope["layer"])  # type: ignore[arg-type]
