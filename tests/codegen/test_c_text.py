@@ -16,6 +16,7 @@ from arrays import first_difference, same_bits, special_values
 from fuseline.api.program import graph, optimize
 from fuseline.codegen.c import CText, emit_program
 from fuseline.errors import TypeRuleError, UnsupportedError
+from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
@@ -40,7 +41,7 @@ def build(texts: Sequence[CText], folder: Path, options: Sequence[str]) -> ctype
     compiler = find_c_compiler()
     assert compiler is not None
     library = folder / "units.so"
-    warnings = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-type-limits")
+    warnings = ("-Wall", "-Wextra", "-Werror")
     command = [
         *compiler.command,
         "-std=c11",
@@ -314,3 +315,43 @@ def test_names_that_headers_or_other_languages_use_are_changed(name, tmp_path):
     subprocess.run(
         [*find_c_compiler().command, "-std=c11", "-Wall", "-Werror", "-c", "kernel.c"], cwd=tmp_path, check=True
     )
+
+
+def _calls_at_the_ends(dtype: str) -> list[str]:
+    """Operations of integers, alone and beside 0 and the ends of the range."""
+    info = np.iinfo(dtype_of(dtype).numpy)
+    calls = ["x << y", "x >> y", "abs(x)", "sign(x)", "relu(x)", "x // y", "x % y", "x**y", "clip(x, 0, 3)", "x**2"]
+    for sides in itertools.chain.from_iterable((("x", str(end)), (str(end), "x")) for end in (0, info.min, info.max)):
+        calls += [f" {sign} ".join(sides) for sign in ("<", "<=", ">", ">=", "==", "!=", "<<", ">>")]
+        calls += [f"{name}({', '.join(sides)})" for name in ("minimum", "maximum", "fmin", "fmax")]
+    return calls
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"])
+def test_integers_at_the_ends_of_their_range_compile_without_a_warning(dtype, tmp_path):
+    """Compilers warn of comparisons that have one answer, as those of unsigned numbers with 0."""
+    calls = _calls_at_the_ends(dtype)
+    program = "\n".join([f"x: {dtype}\ny: {dtype}", *(f"out{i} = {call}" for i, call in enumerate(calls))])
+    g = optimize(graph(program))
+    text = emit_program(g, "kernel")
+    library = build([text], tmp_path, STRICT)
+    array = special_values(dtype)
+    arrays = {"x": array, "y": array[::-1].copy()}
+    given = [np.zeros(array.shape, n.dtype.numpy) for n in g.output_nodes]
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays.values(), *given)]
+    getattr(library, text.function)(ctypes.c_int64(array.size), *pointers)
+    for call, wanted, found in zip(calls, interpret(expand(g), arrays).values(), given, strict=True):
+        assert same_bits(np.broadcast_to(wanted, found.shape), found), call
+
+
+@needs_compiler
+def test_parameters_that_nothing_reads_compile_without_a_warning(tmp_path):
+    programs = [
+        "x: f32[N]; y: f32[M]; a = y*2; out = x + 1",
+        "x: f32[N]; y: f32[N]; out = x < x",
+        "y: u8; out = y*0 + z",
+    ]
+    texts = [emit_program(optimize(graph(text, outputs=["out"])), f"kernel{i}") for i, text in enumerate(programs)]
+    assert "(void)M;" in texts[0].source and "(void)y;" in texts[0].source
+    build(texts, tmp_path, STRICT)

@@ -246,7 +246,7 @@ def _shift(op: str) -> Callable[[list[Expr]], Expr]:
         width = a.dtype.bits
         if count.node.op == "const" and 0 <= int(const_array(count.node)) < width:
             return call(op, a, count)
-        in_range = (count >= 0) & (count < width)
+        in_range = count < width if count.dtype.kind == "uint" else (count >= 0) & (count < width)
         if op == "shr" and a.dtype.kind == "int":
             return call(op, a, where(in_range, count, width - 1))
         return where(in_range, call(op, a, where(in_range, count, 0)), 0)

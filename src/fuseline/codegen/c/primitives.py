@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fuseline.errors import UnsupportedError
 from fuseline.ir.dtype import BOOL, F32, DType
+from fuseline.ir.literals import limits
 from fuseline.ir.node import Node, const_array, const_bits
 from fuseline.ops import OPERATIONS
 
@@ -44,7 +45,9 @@ def expression(node: Node, args: list[str], helpers: dict[str, str]) -> str:
         raise UnsupportedError(f"{node.op} on {d}: 16-bit floats are widened before code is written")
     if d.is_float:
         return _floating(node.op, d, args, helpers)
-    return _boolean(node.op, args) if d is BOOL else _integer(node.op, d, args)
+    if d is BOOL:
+        return _boolean(node.op, args)
+    return _decided(node, d, args) or _integer(node.op, d, args)
 
 
 def literal(node: Node) -> str:
@@ -126,6 +129,33 @@ def _boolean(op: str, args: list[str]) -> str:
     if op not in _INFIX:
         raise UnsupportedError(f"no C text for {op} on bool")
     return f"{args[0]} {_INFIX[op]} {args[1]}"
+
+
+def _decided(node: Node, d: DType, args: list[str]) -> str:
+    """What is compared with the least or the greatest integer and has one answer, of which compilers warn; else "".
+
+    The other operand is named all the same: it may be all that a parameter is read for.
+    """
+    for answers, number, text, other in zip(_DECIDED.get(node.op, ()), node.args, args, reversed(args), strict=False):
+        if number.op != "const" or int(const_array(number)) not in limits(d):
+            continue
+        answer = answers[limits(d).index(int(const_array(number)))]
+        if answer == "other":
+            return other
+        if answer:
+            return f"((void){other}, {text if answer == 'number' else answer})"
+    return ""
+
+
+_DECIDED = {
+    "lt": (("", "false"), ("false", "")),
+    "le": (("true", ""), ("", "true")),
+    "gt": (("false", ""), ("", "false")),
+    "ge": (("", "true"), ("true", "")),
+    "minimum": (("number", "other"), ("number", "other")),
+    "maximum": (("other", "number"), ("other", "number")),
+}
+"""For a number on the left and one on the right: the result where it is the least integer, and where the greatest."""
 
 
 def _integer(op: str, d: DType, args: list[str]) -> str:

@@ -105,7 +105,7 @@ class _Writer:
                 for item in nest.body:
                     self.write(item, 1)
         prototype = self.prototype()
-        body = "\n".join([f"{prototype}\n{{", *self.lines, "}"])
+        body = "\n".join([f"{prototype}\n{{", *self.unread(), *self.lines, "}"])
         includes = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>"
         parts = [self.comment(), includes, *(self.helpers[h].rstrip() for h in self.helpers), body]
         sizes = (*self.size_names, *self.count)
@@ -122,6 +122,12 @@ class _Writer:
             name, k = f"{base}_{k}", k + 1
         self.taken.add(name)
         return name
+
+    def unread(self) -> list[str]:
+        """Statements that name the parameters that nothing else names, of which compilers warn."""
+        words = {word for line in self.lines for word in re.findall(r"\w+", line)}
+        names = (*self.size_names.values(), *self.pointers.values())
+        return [f"    (void){name};" for name in names if name not in words]
 
     def prototype(self) -> str:
         parameters = [f"int64_t {name}" for name in (*self.size_names.values(), *self.count)]
