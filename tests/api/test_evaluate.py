@@ -112,3 +112,14 @@ def test_shapes_that_do_not_broadcast_are_refused_with_their_operands(text: str)
     arrays = {"x": np.ones((2, 3), np.float32), "y": np.ones((2, 4), np.float32)}
     with pytest.raises(ShapeError, match=r"\by of shape \(2,4\)"):
         fl.evaluate(fl.graph(text), arrays)
+
+
+@pytest.mark.parametrize(
+    "given", ["x + 1", fl.compile("x + 1"), lambda x: x + 1, None, 3], ids=lambda g: type(g).__name__
+)
+def test_what_is_no_graph_is_refused_with_how_to_make_one(given: object) -> None:
+    for function in (fl.evaluate, fl.optimize):
+        with pytest.raises(
+            TypeRuleError, match=rf"{function.__name__} takes a graph, not {type(given).__name__}; .*graph\("
+        ):
+            function(given)  # type: ignore[arg-type]

@@ -158,7 +158,7 @@ def iter_traceback(error: BaseException) -> Any:
 
 def test_a_kernel_with_refused_dtypes_pickles_and_dies() -> None:
     k = fl.compile("x + 300")
-    again = pickle.loads(pickle.dumps(k))
+    again = pickle.loads(pickle.dumps(k))  # noqa: S301
     with pytest.raises(LiteralError):
         again.ufunc(np.ones(3, np.int8))
     gone = weakref.ref(again)

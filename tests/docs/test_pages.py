@@ -68,7 +68,9 @@ def test_the_pages_have_commands() -> None:
 
 
 @pytest.mark.parametrize("name", [p.stem for p in sorted((ROOT / "docs").glob("*.md")) if blocks(p.stem, "python")])
-def test_the_python_of_a_page_runs_when_it_is_pasted(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_a_page_runs_when_it_is_pasted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for i, code in enumerate(blocks(name, "python")):
         (tmp_path / f"block{i}.py").write_text(code, encoding="utf-8")  # functions are traced from their source

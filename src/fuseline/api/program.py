@@ -167,8 +167,8 @@ def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) ->
     Arrays are given by input name and converted to the input's dtype where that loses nothing; a Python number takes
     the dtype as it does in a kernel. One output is returned as an array, several as a dict by name.
 
-    Raises `TypeRuleError` for anything but a graph and for what would lose something, `NumberRangeError` for a number that the dtype cannot hold and
-    `ShapeError` for shapes that do not fit declarations or each other.
+    Raises `TypeRuleError` for anything but a graph and for what would lose something, `NumberRangeError` for a number
+    that the dtype cannot hold and `ShapeError` for shapes that do not fit declarations or each other.
     """
     g = _as_graph(g, "evaluate")
     given = {**(arrays or {}), **named}

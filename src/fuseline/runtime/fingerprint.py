@@ -55,10 +55,11 @@ def packed_fingerprint(package: Traversable, compiler: Iterable[Path]) -> str:
 def _compiler_files(compiler: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """The compiler's files that say its version, and its libraries."""
     folders = list(compiler)
-    versions, libraries = (
-        [folder / name for folder in folders for name in _files(folder, suffixes)] for suffixes in (_VERSIONS, _LIBRARIES)
-    )
-    return versions, libraries
+
+    def found(suffixes: tuple[str, ...]) -> list[Path]:
+        return [folder / name for folder in folders for name in _files(folder, suffixes)]
+
+    return found(_VERSIONS), found(_LIBRARIES)
 
 
 def _digest(files: dict[str, Path] | dict[str, Traversable], versions: list[Path], libraries: list[Path]) -> str:
