@@ -22,7 +22,7 @@ from fuseline.cost.ledger import (
     require_countable,
     times,
 )
-from fuseline.errors import ShapeError, UnsupportedError
+from fuseline.errors import ShapeError, UnsupportedError, shown_number
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -103,13 +103,16 @@ def prepared(
     return g, Sizes(bound, default)
 
 
+_SHAPE_WANTED = "a shape is non-negative whole numbers, as in 4096x14336"
+
+
 def _shape(shape: Sequence[int] | int | str | None) -> Shape:
     try:
         dims = EXPLAINED_SHAPE if shape is None else parse_shape(shape) if isinstance(shape, str) else _lengths(shape)
     except TypeError:
-        dims = (-1,)
+        raise ShapeError(f"{_SHAPE_WANTED}; got {shape!r}") from None
     if any(d < 0 for d in dims):
-        raise ShapeError(f"a shape is non-negative whole numbers, as in 4096x14336; got {shape!r}")
+        raise ShapeError(f"{_SHAPE_WANTED}; got {'x'.join(map(shown_number, dims))}")
     require_countable(tuple(dims), math.prod(dims))
     return tuple(dims)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fuseline.errors import ShapeError
+from fuseline.errors import ShapeError, shown_number
 
 SizeOp = Literal["name", "+", "*", "//", "ceildiv", "max"]
 
@@ -175,7 +175,7 @@ def check_given(declared: Mapping[str, Shape | None], given: Mapping[str, tuple[
 
 def shape_text(shape: Shape | None) -> str:
     """``T,D`` style; ``*`` for a shape that is not known yet."""
-    return "*" if shape is None else ",".join(map(str, shape))
+    return "*" if shape is None else ",".join([shown_number(d) if type(d) is int else str(d) for d in shape])
 
 
 def _mismatch(shapes: list[Shape], labels: list[str]) -> str:
