@@ -22,7 +22,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -199,8 +198,9 @@ _COMPILE_S, _LOAD_S = 8.0, 1.5
 
 def _source(module: ModuleType) -> bytes:
     """What the module was read from, which may lie in an archive."""
-    package, _, name = module.__name__.rpartition(".")
-    return resources.files(package).joinpath(f"{name}.py").read_bytes()
+    loader: Any = module.__loader__
+    source: bytes = loader.get_data(module.__file__)
+    return source
 
 
 def _digests(folder: Path) -> dict[str, str]:
