@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import re
 import statistics
@@ -66,13 +67,18 @@ def fuseline_assembly(kernel: Any, dtypes: tuple[np.dtype[Any], ...], still: tup
     return assembly_text(graph, that_matter(graph, host.host_target(), still))
 
 
-def _vector(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy on a border of 64 bytes."""
-    store = np.zeros(values.nbytes + 64, np.uint8)
-    start = -store.ctypes.data % 64
-    vector: np.ndarray[Any, Any] = store[start : start + values.nbytes].view(values.dtype)
-    vector[:] = values
-    return vector
+def _side_by_side(values: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """Copies on borders of 64 bytes, one behind the other: a load waits for a store whose address ends in the same 12
+    bits."""
+    ends = list(itertools.accumulate(-(-v.nbytes // 64) * 64 for v in values))
+    store = np.zeros(ends[-1] + 64, np.uint8)
+    first = -store.ctypes.data % 64
+    vectors = []
+    for v, end in zip(values, ends, strict=True):
+        start = first + end - -(-v.nbytes // 64) * 64
+        vectors.append(store[start : start + v.nbytes].view(v.dtype))
+        vectors[-1][:] = v
+    return vectors
 
 
 def _seconds(body: Body, values: list[np.ndarray[Any, Any]], threads: int) -> float:
@@ -86,7 +92,7 @@ def _seconds(body: Body, values: list[np.ndarray[Any, Any]], threads: int) -> fl
     start_together = threading.Barrier(threads)
 
     def samples(_: int) -> list[tuple[int, int]]:
-        vectors = [_vector(v) for v in values]
+        vectors = _side_by_side(values)
         addresses = (ctypes.c_void_p * len(vectors))(*(v.ctypes.data for v in vectors))
         start_together.wait()
         found = []
