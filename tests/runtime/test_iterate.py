@@ -570,6 +570,21 @@ def test_a_body_that_is_on_disk_is_found_without_expanding_the_program(monkeypat
     assert all(same_bits(results[0], r) for r in results)
 
 
+def test_a_loop_has_parts_that_compute_some_of_its_outputs() -> None:
+    x, y = (Expr(input_node(name, F32)) for name in "xy")
+    loop = elementwise_loop(
+        Graph([x.node, y.node], [("a", (x * 2.0).node), ("b", (x + y).node), ("c", (y - 1.0).node)])
+    )
+    assert loop.for_outputs((0, 1, 2)) is loop
+    part = loop.for_outputs((0, 2))
+    assert part is loop.for_outputs((0, 2))
+    p, q = numbers((700,)), numbers((700,), 1)
+    doubled, lessened = iterate.run(part, [p, q], [None, None])
+    assert same_bits(doubled, p * 2)
+    assert same_bits(lessened, q - 1)
+    assert not loop.is_compiled
+
+
 def test_large_calls_without_divisions_have_the_body_of_small_ones() -> None:
     x = Expr(input_node("x", F32))
     loop = elementwise_loop(Graph([x.node], [("out", (x * 2.0 + 1.0).node)]))

@@ -15,7 +15,7 @@ from fuseline.ir.graph import Graph
 from fuseline.ops import OPERATIONS
 from fuseline.runtime import frame, host, jit, native
 from fuseline.runtime.image import Image
-from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop, Still, Variant
+from fuseline.runtime.loop import LEAST_ITEM_NS, Body, Loop, Part, Still, Variant
 
 
 def elementwise_loop(graph: Graph) -> Loop:
@@ -36,7 +36,10 @@ def elementwise_loop(graph: Graph) -> Loop:
             variants[key] = _loop(graph, chosen, matter)
         return variants[key]
 
-    return _loop(graph, target, (), variant)
+    def part(positions: tuple[int, ...]) -> Loop:
+        return elementwise_loop(Graph(graph.inputs, [graph.outputs[i] for i in positions]))
+
+    return _loop(graph, target, (), variant, part)
 
 
 _MOST_TO_EXPAND = 128
@@ -56,13 +59,16 @@ def _target_of_large_calls(graph: Graph, target: LlvmTarget, still: Still) -> Ll
     return replace(target, has_slow_divider=False) if does_without(expand(graph), target, still) else target
 
 
-def _loop(graph: Graph, target: LlvmTarget, still: Still, variant: Variant | None = None) -> Loop:
+def _loop(
+    graph: Graph, target: LlvmTarget, still: Still, variant: Variant | None = None, part: Part | None = None
+) -> Loop:
     return Loop(
         tuple(node.dtype.numpy for node in graph.inputs),
         tuple(node.dtype.numpy for node in graph.output_nodes),
         lambda: _body(graph, target, still),
         _item_ns(graph),
         variant,
+        part,
     )
 
 

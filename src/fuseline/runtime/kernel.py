@@ -278,7 +278,8 @@ class ElementwiseKernel:
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
 
     def _run_apart(self, loop: Loop, arrays: list[Array], outputs: list[Array | None]) -> list[Any]:
-        """Outputs have shapes of their own: each shape is a run, in which inputs that it does not need are numbers.
+        """Outputs have shapes of their own: those of each shape are a run, in which inputs that it does not need are
+        numbers.
 
         Results are new arrays until all runs are over, so that no run reads what another has written.
         """
@@ -288,12 +289,12 @@ class ElementwiseKernel:
         ]
         results: list[Any] = [None] * len(outputs)
         for shape in dict.fromkeys(shapes):
-            members = [o for o, own in enumerate(shapes) if own == shape]
+            members = tuple([o for o, own in enumerate(shapes) if own == shape])
             needed = frozenset[int]().union(*(self._reads[o] for o in members))
             operands = [a if i in needed else np.zeros((), a.dtype) for i, a in enumerate(arrays)]
-            computed = iterate.run(loop, operands, [None] * len(outputs))
-            for o in members:
-                results[o] = computed[o]
+            computed = iterate.run(loop.for_outputs(members), operands, [None] * len(members))
+            for o, result in zip(members, computed, strict=True):
+                results[o] = result
         for position, place in enumerate(outputs):
             if place is not None:
                 iterate.check_output(place, shapes[position], loop.outputs[position], self.signature.outputs[position])

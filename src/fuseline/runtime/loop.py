@@ -55,7 +55,8 @@ class Body:
 class Loop:
     """``inputs`` and ``outputs`` are dtypes in native byte order; what ``compile_body`` makes first stays. ``item_ns``
     is about what one thread needs for an element, known before anything is compiled. ``variant`` gives the loop whose
-    body knows which inputs stand still and whether the call is large; None where that would gain nothing."""
+    body knows which inputs stand still and whether the call is large; None where that would gain nothing. ``part``
+    gives the loop of some of the outputs, by position, and of all inputs."""
 
     __slots__ = (
         "__weakref__",
@@ -63,6 +64,8 @@ class Loop:
         "_body",
         "_compile_body",
         "_lock",
+        "_part",
+        "_parts",
         "_record",
         "_variant",
         "_variants",
@@ -78,6 +81,7 @@ class Loop:
         compile_body: Callable[[], Body],
         item_ns: float = LEAST_ITEM_NS,
         variant: Variant | None = None,
+        part: Part | None = None,
     ) -> None:
         for dtype in inputs + outputs:
             if dtype.itemsize not in _ITEM_SIZES_BYTES or not dtype.isnative:
@@ -88,6 +92,8 @@ class Loop:
         self._compile_body = compile_body
         self._variant = variant
         self._variants: dict[tuple[Still, bool], Loop] = {}
+        self._part = part
+        self._parts: dict[tuple[int, ...], Loop] = {}
         self._body: Body | None = None
         self._lock = Lock()
         operands = inputs + outputs
@@ -127,6 +133,15 @@ class Loop:
                     found = self._variants[kind] = self._variant(still, is_large) or self
         return found or self
 
+    def for_outputs(self, positions: tuple[int, ...]) -> Loop:
+        """The loop that computes these outputs alone, in ascending order."""
+        if len(positions) == len(self.outputs):
+            return self
+        assert self._part is not None, "only a program's own loop has parts"
+        with self._lock:
+            found = self._parts.get(positions) or self._part(positions)
+            return self._parts.setdefault(positions, found)
+
     def _has_room(self) -> bool:
         """Whether one more kind of call may have a body of its own; the kinds that share this one take little."""
         bodies = {id(loop) for loop in self._variants.values()} - {id(self)}
@@ -147,6 +162,7 @@ class Loop:
 
 
 Variant = Callable[[Still, bool], Loop | None]
+Part = Callable[[tuple[int, ...]], Loop]
 
 _loops: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
 
