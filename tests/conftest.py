@@ -20,6 +20,9 @@ hypothesis.settings.load_profile("everyday")
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    from fuseline.runtime import cache
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSELINE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        cache.object_cache.cache_clear()  # collecting tests may have used the user's
         yield

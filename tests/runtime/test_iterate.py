@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import F32, F64, I8, DType
 from fuseline.ir.graph import Graph
 from fuseline.mathlib.expand import expand
-from fuseline.runtime import host, iterate, nest, threads
+from fuseline.runtime import cache, host, iterate, nest, threads
 from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.loop import Loop
 from kernels import loop_of, multiply_add
@@ -544,9 +544,12 @@ def test_large_calls_in_float32_divide_where_others_multiply(
     assert small.is_compiled and large.is_compiled and not loop.is_compiled
 
 
-@pytest.mark.skipif(os.environ.get("FUSELINE_CACHE") == "off", reason="nothing is kept on disk")
-def test_a_body_that_is_on_disk_is_found_without_expanding_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_is_on_disk_is_found_without_expanding_the_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """So a process that has its bodies on disk loads them in a millisecond, for large calls and still operands too."""
+    objects = cache.ObjectCache(tmp_path / "objects", 1 << 24)
+    monkeypatch.setattr(cache, "object_cache", lambda: objects)
     slow = replace(host.host_target(), has_slow_divider=True)
     monkeypatch.setattr(host, "host_target", lambda: slow)
     expanded: list[Graph] = []
