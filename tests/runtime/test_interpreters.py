@@ -54,13 +54,16 @@ FINALIZER = """
 """
 
 SUBINTERPRETER = """
-    import sys
     try:
         import _interpreters as interpreters
+        other = interpreters.create("legacy")
     except ImportError:
         import _xxsubinterpreters as interpreters
+        import sys
+        isolated = sys.version_info < (3, 12)  # from 3.12 on NumPy refuses isolated ones
+        other = interpreters.create(isolated=isolated)
 
-    interpreters.run_string(interpreters.create(), '''
+    failed = interpreters.run_string(other, '''
     import warnings
     warnings.simplefilter("ignore")
     import numpy as np
@@ -72,6 +75,7 @@ SUBINTERPRETER = """
     except fuseline.UnsupportedError as error:
         print("sub-interpreter" in str(error), flush=True)
     ''')
+    assert failed is None, failed
 """
 
 
