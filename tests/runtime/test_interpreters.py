@@ -76,6 +76,7 @@ SUBINTERPRETER = """
         print("sub-interpreter" in str(error), flush=True)
     ''')
     assert failed is None, failed
+    interpreters.destroy(other)
 """
 
 
