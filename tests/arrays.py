@@ -117,3 +117,8 @@ def random_array(generator: np.random.Generator, d: DType, shape: Sequence[int])
         ordinary = generator.integers(0, 20, count).astype(d.numpy)
     kind = generator.integers(0, 8, count)
     return np.where(kind < 3, chosen, np.where(kind < 7, ordinary, bits)).astype(d.numpy).reshape(shape)
+
+
+def normal_numbers(shape: Sequence[int], seed: int = 0) -> Array:
+    """float32 numbers from N(0, 1)."""
+    return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(np.float32)

@@ -182,8 +182,8 @@ without one are of earlier runs on x86-64, before versions were recorded.
 
 One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is so close to 1 that more than some 45 bits
 of the operands cancel, as they do where one operand was computed from the other. The error is then 2⁻¹⁰² of the larger
-operand, and of some thousand ulps where 70 bits cancel. The worst pairs leave 2⁻¹¹⁵ of it, and an ulp of that would
-take exponentials to 170 bits.
+operand: thousands of ulps where 70 bits cancel, millions where 75 do. The worst pairs leave 2⁻¹¹⁵ of it, and an ulp of
+that would take exponentials to 170 bits.
 """
 _HEAD = (
     "| function | implementation | largest error | at | mean error | correctly rounded | wrong specials | inputs |\n"

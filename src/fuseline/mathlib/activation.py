@@ -8,11 +8,9 @@ from fuseline.mathlib.exponential import LOG2_E, SINGLE_UNIT, SINGLE_UNIT_BITS, 
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
-    Format,
     at_least,
     at_most,
     fast_two_sum,
-    format_of,
     lowered_where_deep,
     polynomial,
     polynomial_with_last_steps,
@@ -31,7 +29,7 @@ def sigmoid(x: Expr) -> Expr:
     if x.dtype is F32:
         y = at_most(at_least(x, -109.0), 18.0)
         return _gate_single(y, None, y < _DEEP)
-    y = at_most(at_least(x, -_limit(DOUBLE)), _limit(DOUBLE))
+    y = at_most(at_least(x, -_LIMIT_DOUBLE), _LIMIT_DOUBLE)
     return _gate(y, x.like(0.0), x.like(1.0))
 
 
@@ -40,9 +38,9 @@ def silu(x: Expr) -> Expr:
     if x.dtype is F32:
         y = at_most(at_least(x, -109.0), 18.0)
         return with_sign_of(where(x > 18.0, x, _gate_single(y, y, y < _DEEP)), x)
-    limit = _limit(format_of(x))
-    numerator = at_least(x, -limit)
-    return where((x > limit) | (x == 0.0), x, _gate(at_most(numerator, limit), x.like(0.0), numerator))
+    numerator = at_least(x, -_LIMIT_DOUBLE)
+    gate = _gate(at_most(numerator, _LIMIT_DOUBLE), x.like(0.0), numerator)
+    return where((x > _LIMIT_DOUBLE) | (x == 0.0), x, gate)
 
 
 _DEEP, _DEEP_DOUBLE = -87.0, -708.0
@@ -68,9 +66,8 @@ def _over_one_plus(power: Expr, slope: Expr, numerator: Expr | None, deep: Expr)
     return lowered_where_deep(fma(error, inverse, quotient), SINGLE_UNIT_BITS, deep)
 
 
-def _limit(f: Format) -> float:
-    """Beyond this magnitude x*exp(-x) rounds to zero."""
-    return 109.0 if f.bias == 127 else 752.0
+_LIMIT_DOUBLE = 752.0
+"""Beyond this magnitude x*exp(-x) rounds to zero in float64."""
 
 
 def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:

@@ -57,6 +57,7 @@ some processors a hundred cycles."""
 _MOST_CANCELLED_DOUBLE = 96.0
 """A result this many times smaller than the logarithm may be off by more than an ulp: their errors are about equal."""
 _UNIT = 2.0**-63
+"""So that what the quotient of a small exponential lacks is a normal number."""
 _UPPER_START, _UPPER_CENTER = 0.26, 0.5859375
 
 

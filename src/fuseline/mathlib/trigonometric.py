@@ -251,6 +251,7 @@ def _arctangent(a: Expr, b: Expr, f: Format) -> tuple[Expr, Expr]:
     if f is WIDE:
         return base, t + series
     lost = where(~steep & middle, fma(-t, total_rest, difference_rest), 0.0)
+    # Beside half a turn a quotient by more has no error that counts.
     error = where(bottom < 2.0**1020, (fma(-t, bottom, top) + lost) * rough_reciprocal(bottom), 0.0)
     base_low = where(steep, low, where(middle, 0.5 * low, t.like(0.0)))
     total, rest = fast_two_sum(base, t)
