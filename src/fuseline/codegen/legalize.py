@@ -186,6 +186,16 @@ def _is_subnormal(x: Expr) -> Expr:
     return is_within(bits + bits, 2, 1 << 24)
 
 
+def subnormal_test_operand(node: Node) -> Node | None:
+    """The float32 that ``node`` asks of whether it is subnormal, if that is what it does."""
+    operand = node
+    for _ in range(4):
+        if not operand.args:
+            return None
+        operand = operand.args[0]
+    return operand if operand.dtype is F32 and _is_subnormal(Expr(operand)).node is node else None
+
+
 def float16_bits_to_float32(h: Expr) -> Expr:
     """Exact. The magnitude's bits, moved to float32's places, are 2**112 too small, subnormals included."""
     wide = h.cast(U32)

@@ -32,7 +32,7 @@ _NUMBER = -1  # the rank of a Python number
 _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
 
-_RECORD_FIELDS = 10
+_RECORD_FIELDS = 11
 _LIKE_NO_CALL = (ctypes.c_void_p * _RECORD_FIELDS)()
 """A record of an entry that does not exist, where there is none yet."""
 
@@ -190,6 +190,7 @@ class _Record:
             prepared.flags,
             recycle.SMALLEST_BYTES,
             plan.items > _DIRECT_ITEMS,
+            None,
         )
 
     @property

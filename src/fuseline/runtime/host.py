@@ -20,6 +20,7 @@ from fuseline.runtime import control_groups, cpuid, system_files
 
 _DEFAULT_LAST_LEVEL_CACHE_BYTES = 32 << 20
 _INTEL = "GenuineIntel"
+_SECOND_LEVEL = 2
 _LARGEST_NEAR_CACHE_BYTES = 64 << 20
 """A larger last-level cache of Intel's lies in slices beside dozens of cores: a core reaches it as slowly as memory."""
 # psABI levels (x86-64 System V ABI, table 3.1) in the spellings of Linux's /proc/cpuinfo.
@@ -164,7 +165,16 @@ def cache_for_results_bytes() -> int:
     last = last_level_cache_bytes()
     if processor().vendor != _INTEL or last <= _LARGEST_NEAR_CACHE_BYTES:
         return last
-    return system_files.data_caches().get(2, last)
+    return system_files.data_caches().get(_SECOND_LEVEL, last)
+
+
+def caches_of_threads_bytes(threads: int) -> int:
+    """What the caches that `cache_for_results_bytes` speaks of hold together where each of ``threads`` runs on a core of
+    its own."""
+    one = cache_for_results_bytes()
+    if one >= last_level_cache_bytes():
+        return one
+    return one * max(1, threads // system_files.sharers(_SECOND_LEVEL))
 
 
 def physical_memory_bytes() -> int:

@@ -19,7 +19,7 @@ from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
 from fuseline.runtime import host, nest, recycle
 from fuseline.runtime.arrays import data_address
 from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, LEAST_RUN, OPERANDS, Job, JobPlan, dispatch, plan_of
-from fuseline.runtime.loop import APART, ASKS, STREAMING, Loop
+from fuseline.runtime.loop import APART, ASKS, STREAMING, UNLESS_AGAIN, Loop
 from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
 
 Array = NDArray[Any]
@@ -111,7 +111,11 @@ def _is_large(operands: Sequence[Array]) -> bool:
     """Whether outputs go past the caches and lines of inputs are asked for: where a call's arrays do not fit together
     into the cache that results are kept in, it pushes out what it writes, and a line that is overwritten need not be
     fetched first."""
-    return sum(map(_touched_bytes, operands)) > host.cache_for_results_bytes()
+    return _all_touched_bytes(operands) > host.cache_for_results_bytes()
+
+
+def _all_touched_bytes(operands: Sequence[Array]) -> int:
+    return sum(map(_touched_bytes, operands))
 
 
 def _touched_bytes(a: Array) -> int:
@@ -170,6 +174,8 @@ class Prepared:
     plan: JobPlan
     is_large: bool
     """Too large for the cache that results are kept in."""
+    fits_threads: bool
+    """Each thread's part fits the cache of its own core, where the call before may have left it."""
     shapes: tuple[nest.Shape, ...]
     """Of all operands, inputs first; so are ``strides``."""
     strides: tuple[nest.Strides, ...]
@@ -184,7 +190,8 @@ class Prepared:
     @property
     def flags(self) -> int:
         """Of the run where outputs and inputs are apart."""
-        return _flags(False, self.is_large)
+        unless_again = UNLESS_AGAIN if self.is_large and self.fits_threads else 0
+        return _flags(False, self.is_large) | unless_again
 
     @property
     def is_one_dispatch(self) -> bool:
@@ -214,6 +221,7 @@ def prepare(loop: Loop, inputs: Sequence[Array], results: Sequence[Array]) -> Pr
         tuple([r.strides for r in results]),
         plan,
         is_large,
+        _all_touched_bytes(operands) <= host.caches_of_threads_bytes(plan.helpers + 1),
         tuple([a.shape for a in operands]),
         tuple([a.strides for a in operands]),
     )

@@ -22,9 +22,10 @@ from fuseline.runtime.locks import Lock
 
 LEAST_ITEM_NS = 0.1
 """What an element takes at least, of a program that only moves it between caches."""
-STREAMING, APART, ASKS = 1, 2, 4
+STREAMING, APART, ASKS, UNLESS_AGAIN = 1, 2, 4, 8
 """Flags of a run: outputs bypass the caches; no output is the memory of an input, so elements may be computed twice;
-operands come from memory, so lines may be asked for ahead."""
+operands come from memory, so lines may be asked for ahead; outputs do not bypass the caches where the call before like
+this one wrote the same memory."""
 
 Still = tuple[int, ...]
 """Positions of inputs that stand still: each is one element over a whole run of the body."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 _LIMIT_BYTES = 16384
@@ -25,6 +26,18 @@ def data_caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> di
         if kind in ("Data", "Unified") and level.isdigit() and _bytes(size):
             found[int(level)] = _bytes(size)
     return dict(sorted(found.items()))
+
+
+@functools.cache
+def sharers(level: int, folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+    """How many processors share the first core's data cache of ``level``; 1 where the system does not say."""
+    for cache in sorted(folder.glob("index*")):
+        kind, own_level, listed = (read(cache / name) for name in ("type", "level", "shared_cpu_list"))
+        if kind in ("Data", "Unified") and own_level == str(level):
+            spans = [span.split("-") for span in listed.split(",")]
+            if all(end.isdigit() for span in spans for end in span):
+                return sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+    return 1
 
 
 def _bytes(text: str) -> int:

@@ -177,6 +177,22 @@ shift:
 run:
   %job_flags_at = getelementptr %job, ptr %job, i64 0, i32 6
   store i64 %run_flags, ptr %job_flags_at, align 8
+  ; Flag 8: what is written where it was written last time is still in the caches, and is stored through them.
+  %may_be_again_bit = and i64 %run_flags, 8
+  %may_be_again = icmp ne i64 %may_be_again_bit, 0
+  br i1 %may_be_again, label %look_back, label %ready
+look_back:
+  %first_output_at = getelementptr i64, ptr %pointers, i64 %count
+  %first_output = load i64, ptr %first_output_at, align 8
+  %last_output_at = getelementptr %prepared, ptr %r, i64 0, i32 10
+  %last_output = load atomic i64, ptr %last_output_at monotonic, align 8
+  store atomic i64 %first_output, ptr %last_output_at monotonic, align 8
+  %is_again = icmp eq i64 %first_output, %last_output
+  %through = and i64 %run_flags, -2
+  %flags_now = select i1 %is_again, i64 %through, i64 %run_flags
+  store i64 %flags_now, ptr %job_flags_at, align 8
+  br label %ready
+ready:
   %job_operands_at = getelementptr %job, ptr %job, i64 0, i32 15
   store ptr %pointers, ptr %job_operands_at, align 8
   %may_join_at = getelementptr %job, ptr %job, i64 0, i32 4

@@ -11,8 +11,8 @@ declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 ; 0 the %entry of its dtypes; 1 a Python object that keeps all of this; 2 the value of the thread limit it is for (null:
 ; any); 3 layouts of the operands; 4 bytes of one; 5 %job without addresses; 6 threads of the pool that may help; 7 flags of
 ; the body where outputs and inputs are apart; 8 bytes from which on new outputs take memory of the store; 9
-; whether other Python threads run meanwhile.
-%prepared = type { ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
+; whether other Python threads run meanwhile; 10 where the first output began last time.
+%prepared = type { ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64, i64 }
 %table = type { i64, [0 x ptr] }
 ; 0 rank, -1 for a Python number; bytes from the first element 1 to the lowest, 2 to behind the highest, 3 to where the loop
 ; starts; 4 a number that operands of one shape, one set of strides and one item size share; 5 lengths, then strides.
