@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from arrays import first_difference, random_array, same_bits, special_values
-from fuseline.codegen.legalize import legalize
+from fuseline.codegen.legalize import is_subnormal, legalize, subnormal_test_operand
 from fuseline.errors import UnsupportedError
 from fuseline.ir.build import Expr, call, input_node
-from fuseline.ir.dtype import BF16, BOOL, DTYPES, F16, F32
+from fuseline.ir.dtype import BF16, BOOL, DTYPES, F16, F32, F64, I32, I64
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import signature
 from fuseline.ir.interpret import interpret
+from fuseline.mathlib.formats import is_within
 from fuseline.runtime import iterate
 from kernels import loop_of
 from primitive_graphs import COMPUTED, all_graphs, graph_of, operands
@@ -95,6 +96,17 @@ def test_compiled_rounding_to_bfloat16_agrees_with_its_own_library_subnormals_an
     (found,) = iterate.run(loop_of(graph_of([x], [x.cast(BF16)])), [singles], [None])
     with np.errstate(all="ignore"):
         assert same_bits(found, singles.astype(ml_dtypes.bfloat16))
+
+
+def test_only_the_question_whether_a_number_is_subnormal_is_known_as_such() -> None:
+    x, y = operands(F32)[0], Expr(input_node("y", F64))
+    asked = is_subnormal(x)
+    assert subnormal_test_operand(asked.node) is x.node
+    doubled = x.bitcast(I32) + x.bitcast(I32)
+    bits = x.bitcast(I32)
+    others = [is_within(doubled, 2, 1 << 23), is_within(doubled, 0, 1 << 24), is_within(bits, 2, 1 << 24), bits < 2]
+    others += [is_within(doubled + bits, 2, 1 << 24), is_within(y.bitcast(I64), 2, 1 << 24), x < 1.0]
+    assert not [other for other in others if subnormal_test_operand(other.node)]
 
 
 def test_every_nan_becomes_a_bfloat16_nan() -> None:

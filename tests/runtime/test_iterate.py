@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from fuseline.ir.graph import Graph
 from fuseline.runtime import host, iterate, nest, threads
 from fuseline.runtime.loop import Loop
 from kernels import loop_of, multiply_add
+from watched_bodies import Pass, watched
 
 Array = NDArray[Any]
 
@@ -362,27 +362,10 @@ def test_results_that_never_begin_a_line_together_go_past_the_caches(
 # ── how a call uses its body ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def passes_of(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[tuple[int, int, bool]]:
-    """Vectors and flags of each call of the body in a run of ``loop``, and whether it wrote to the outputs directly."""
-    body = loop.body()
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    compiled, found = kind(body.address), []
-    bounds = [(o.ctypes.data, o.ctypes.data + o.nbytes) for o in outputs]
-
-    def watched(operands: int, increments: int, vectors: int, flags: int) -> None:
-        addresses = (ctypes.c_size_t * loop.operand_count).from_address(operands)[len(inputs) :]
-        direct = all(low <= a < high for a, (low, high) in zip(addresses, bounds, strict=True))
-        found.append((vectors, flags, direct))
-        compiled(operands, increments, vectors, flags)
-
-    callback = kind(watched)
-    place = ctypes.c_void_p.from_address(loop.record_address)
-    before, place.value = place.value, ctypes.cast(callback, ctypes.c_void_p).value
-    try:
-        with threads.limit(1):
-            iterate.run(loop, list(inputs), list(outputs))
-    finally:
-        place.value = before
+def passes_of(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Pass]:
+    """What a run of ``loop`` calls its body with."""
+    with watched(loop, len(inputs), outputs) as found, threads.limit(1):
+        iterate.run(loop, list(inputs), list(outputs))
     return found
 
 
@@ -446,4 +429,10 @@ def test_only_a_large_last_level_cache_of_intels_counts_as_memory(
     monkeypatch.setattr(host, "processor", lambda: host.Processor("", frozenset(), vendor))
     monkeypatch.setattr(host.system_files, "data_caches", lambda: caches)
     monkeypatch.setattr(host, "last_level_cache_bytes", host.last_level_cache_bytes.__wrapped__)
-    assert host.cache_for_results_bytes.__wrapped__() == expected
+    monkeypatch.setattr(host, "cache_for_results_bytes", host.cache_for_results_bytes.__wrapped__)
+    assert host.cache_for_results_bytes() == expected
+    last = max(caches.values(), default=expected)
+    for sharers, caches_of_five in ((1, 5), (2, 2), (8, 1)):
+        monkeypatch.setattr(host.system_files, "sharers", lambda level, count=sharers: count if level == 2 else 0)
+        assert host.caches_of_threads_bytes(1) == expected
+        assert host.caches_of_threads_bytes(5) == (expected if expected == last else caches_of_five * expected)

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from arrays import same_bits
 from fuseline.api.kernel import compile
 from fuseline.errors import NumberRangeError, ReadOnlyError, ShapeError
-from fuseline.runtime import fastcall, threads
+from fuseline.runtime import fastcall, host, threads
+from fuseline.runtime.loop import ASKS, STREAMING
+from watched_bodies import watched
 
 Array = NDArray[Any]
 REPEATS = 4
@@ -343,3 +345,26 @@ def test_repeated_calls_with_operands_that_stand_still(shape: tuple[int, ...], d
         for repeat in range(REPEATS):
             fresh = (repeat + (places == "out first")) % 2 == 0
             assert same_bits(kernel(*given) if fresh else kernel(*given, out=out), expected)
+
+
+@pytest.mark.parametrize("near_bytes, may_stay", [(1 << 30, True), (1 << 20, False)])
+def test_what_a_call_writes_again_stays_in_the_caches_that_hold_all_of_it(
+    near_bytes: int, may_stay: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "cache_for_results_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(host, "caches_of_threads_bytes", lambda count: near_bytes)
+    kernel = compile("out = x*y + 0.5")
+    x, y = numbers(200_000), numbers(200_000, seed=1)
+    expected = x * y + np.float32(0.5)
+    places = [np.empty_like(x) for _ in range(2)]
+    for out in places * 2:
+        kernel(x, y, out=out)
+    assert python_calls(lambda: kernel(x, y, out=places[0])) == 0
+    for out, is_again in ((places[1], False), (places[1], True), (places[1], True), (places[0], False)):
+        out[:] = 0
+        with watched(kernel.specialisation((x.dtype, y.dtype)).loop, 2, [out]) as passes:
+            kernel(x, y, out=out)
+        assert same_bits(out, expected)
+        past = {flags & STREAMING for vectors, flags, direct in passes if direct and vectors > 1}
+        assert past == {0 if is_again and may_stay else STREAMING}
+        assert all(flags & ASKS for vectors, flags, direct in passes if direct and vectors > 1)

@@ -64,3 +64,12 @@ def test_caches_of_instructions_and_damaged_files_do_not_count(tmp_path: Path) -
     (tmp_path / "index9").mkdir()
     assert list(system_files.data_caches(tmp_path).items()) == [(1, 32 << 10), (2, 512 << 10), (3, 32 << 20)]
     assert system_files.data_caches(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize("listed, expected", [("0", 1), ("0,64", 2), ("0-3,8-11", 8), ("", 1), ("0-", 1), ("x", 1)])
+def test_processors_that_share_a_cache_are_counted(listed: str, expected: int, tmp_path: Path) -> None:
+    for number, (kind, level, processors) in enumerate((("Instruction", "2", "0-99"), ("Unified", "2", listed))):
+        for name, text in zip(("type", "level", "shared_cpu_list"), (kind, level, processors), strict=True):
+            write(tmp_path / f"index{number}" / name, f"{text}\n")
+    assert system_files.sharers(2, tmp_path) == expected
+    assert system_files.sharers(3, tmp_path) == 1

@@ -144,7 +144,7 @@ class _Legalizer:
             single = self.convert(x, F32)
             bits = float32_to_bfloat16_bits(single)
             if self.native_bfloat16:
-                bits = where_rarely(_is_subnormal(single), bits, single.cast(BF16).bitcast(U16))
+                bits = where_rarely(is_subnormal(single), bits, single.cast(BF16).bitcast(U16))
             return bits.bitcast(BF16)
         single = round_to_odd_float32(x) if x.dtype is F64 else self.convert(x, F32)
         if self.native_half:
@@ -180,7 +180,7 @@ def float32_to_bfloat16_bits(x: Expr) -> Expr:
     return (where(x != x, 0xFFFFFFFF, bits + 0x7FFF + last) >> 16).cast(U16)
 
 
-def _is_subnormal(x: Expr) -> Expr:
+def is_subnormal(x: Expr) -> Expr:
     """Of a float32: neither zero nor normal. Doubling its bits drops the sign."""
     bits = x.bitcast(I32)
     return is_within(bits + bits, 2, 1 << 24)
@@ -193,7 +193,7 @@ def subnormal_test_operand(node: Node) -> Node | None:
         if not operand.args:
             return None
         operand = operand.args[0]
-    return operand if operand.dtype is F32 and _is_subnormal(Expr(operand)).node is node else None
+    return operand if operand.dtype is F32 and is_subnormal(Expr(operand)).node is node else None
 
 
 def float16_bits_to_float32(h: Expr) -> Expr:
