@@ -169,8 +169,7 @@ def cache_for_results_bytes() -> int:
 
 
 def caches_of_threads_bytes(threads: int) -> int:
-    """What the caches that `cache_for_results_bytes` speaks of hold together where each of ``threads`` runs on a core of
-    its own."""
+    """`cache_for_results_bytes` of all the cores that ``threads`` run on, each on one of its own."""
     one = cache_for_results_bytes()
     if one >= last_level_cache_bytes():
         return one
