@@ -116,6 +116,20 @@ def test_a_repeated_call_runs_no_python() -> None:
         assert python_calls(call) == 0
 
 
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.float64(2)], ids=repr)
+def test_outputs_of_numbers_alone_stay_numbers_after_many_other_calls(number: Any) -> None:
+    kernel = compile("p = a + b\nr = a*2")
+    x = numbers(6)
+    for n in range(1, 60):
+        y = numbers(n, seed=n)
+        p, r = kernel(number, y)
+        assert np.shape(p) == (n,) and np.shape(r) == () and r == 4 and same_bits(p, (number + y).astype(p.dtype))
+        kernel(y, number)
+    with pytest.raises(ShapeError, match="shape"):
+        kernel(number, x, out=(np.empty_like(x), np.empty_like(x)))
+    assert kernel(number, x, out=(np.empty_like(x), np.empty((), "f4" if type(number) is not np.float64 else "f8")))
+
+
 @pytest.mark.parametrize("n", [50, 3000, 200_000])
 def test_repeated_calls_into_overlapping_places_are_as_if_all_had_been_read_first(n: int) -> None:
     kernel, two = compile("out = x*y + 1"), compile("a = x + y\nb = x - y")

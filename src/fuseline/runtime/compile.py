@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import replace
 
+import numpy as np
+
 from fuseline.codegen.llvm import BodyText, body_text, does_without, that_matter
 from fuseline.codegen.llvm.body import SYMBOL
+from fuseline.codegen.llvm.reduction import Reduction, reduction_text
 from fuseline.codegen.llvm.stack import INSIDE_SYMBOL, SIZE_SYMBOL, on_own_stack
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.floating_point import in_default_environment
@@ -40,6 +44,20 @@ def elementwise_loop(graph: Graph) -> Loop:
         return elementwise_loop(Graph(graph.inputs, [graph.outputs[i] for i in positions]))
 
     return _loop(graph, target, (), variant, part)
+
+
+@functools.cache
+def reducing_loop(reduction: Reduction) -> Loop:
+    """The loop of a reduction; its operands are those of `reduction_text`."""
+    target, d = host.host_target(), reduction.dtype.numpy
+
+    def body() -> Body:
+        def compiled() -> Image:
+            return jit.compile_text(reduction_text(reduction), target, clean_up=True)
+
+        return Body(native.load_cached(("reduction", repr(reduction)), target, compiled))
+
+    return Loop((d, np.dtype(np.int64)), (d,), body)
 
 
 _MOST_TO_EXPAND = 128

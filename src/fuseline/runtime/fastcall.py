@@ -108,9 +108,11 @@ class FastCall:
         self.function: Callable[..., Any] = _new_function(ctypes.addressof(method), kept, None)
         """Keeps alive everything it needs, this object not."""
 
-    def remember(self, loop: Loop, ufunc: np.ufunc, small_items: int | None, wrap: Callable[[Any], Any] | None) -> None:
+    def remember(
+        self, loop: Loop, ufunc: np.ufunc | None, small_items: int | None, wrap: Callable[[Any], Any] | None
+    ) -> None:
         """Send calls of at most ``small_items`` elements with operands of exactly the dtypes of ``loop`` to it, or to
-        ``ufunc``, which has it alone. With None only prepared calls are sent anywhere.
+        ``ufunc``, which has it alone. With None for both only prepared calls are sent anywhere.
 
         ``wrap`` makes the result of a tuple of several outputs.
 

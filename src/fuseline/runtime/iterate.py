@@ -123,6 +123,12 @@ def _touched_bytes(a: Array) -> int:
     return a.itemsize * count
 
 
+def run_steps(loop: Loop, plan: JobPlan, addresses: list[int]) -> None:
+    """Run a loop whose body steps by itself over operands that begin at ``addresses``; the caller keeps them alive."""
+    loop.body()
+    _start(loop, plan, addresses, APART)
+
+
 def repeated(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array], *, past_caches: bool) -> Callable[[], None]:
     """`run` once, and a function that does it again on the same arrays, which share no memory, with as many threads and
     with stores of the kind asked for."""

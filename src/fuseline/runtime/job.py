@@ -71,6 +71,14 @@ class JobPlan:
     """Where rows are computed several at once that need not be: inputs that are one element in each."""
 
 
+def plan_of_steps(
+    shape: nest.Shape, shapes: tuple[nest.Shape, ...], strides: tuple[nest.Strides, ...], inputs: int, step_ns: float
+) -> JobPlan:
+    """The plan of ``shape`` steps, each of which is work enough to be worth handing out, as a row that is reduced."""
+    pace = max(int(1e6 / step_ns), 1)
+    return _plan(shape, shapes, strides, inputs, threads.thread_count(), pace, 0, long_steps=True)
+
+
 def plan_of(
     loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array], *, is_large: bool
 ) -> JobPlan:
@@ -102,19 +110,22 @@ def _plan(
     thread_limit: int,
     items_a_ms: int,
     least_run: int,
+    *,
+    long_steps: bool = False,
 ) -> JobPlan:
     n = nest.plan(shape, shapes, strides, inputs)
     items = n.items
-    dispatch_items = max(_LEAST_DISPATCH_ITEMS, min(_MOST_DISPATCH_ITEMS, _DISPATCH_MS * items_a_ms))
-    share_items = max(_LEAST_SHARE_ITEMS, min(_MOST_SHARE_ITEMS, items_a_ms // _SHARES_A_MS))
+    least_dispatch, least_share = (1, 1) if long_steps else (_LEAST_DISPATCH_ITEMS, _LEAST_SHARE_ITEMS)
+    dispatch_items = max(least_dispatch, min(_MOST_DISPATCH_ITEMS, _DISPATCH_MS * items_a_ms))
+    share_items = max(least_share, min(_MOST_SHARE_ITEMS, items_a_ms // _SHARES_A_MS))
     may_be_shared = items * _SHARED_CALLS_A_MS >= items_a_ms and items >= 2 * share_items
     thread_count = min(thread_limit, items // share_items) if may_be_shared else 1
     row = n.inner if _has_short_rows(n, len(shapes), least_run) else 0
     outer, length = (n.outer_shape[:-1], n.outer_shape[-1]) if row else (n.outer_shape, n.inner)
     outer_count, unit = math.prod(outer), max(row, 1)
-    segment, grain = _division(
-        outer_count, length, unit, thread_count, dispatch_items, max(items_a_ms // _CHUNKS_A_MS, 1)
-    )
+    chunk_items = max(items_a_ms // _CHUNKS_A_MS, 1)
+    multiple = 1 if row or long_steps else _SEGMENT_MULTIPLE
+    segment, grain = _division(outer_count, length, unit, multiple, thread_count, dispatch_items, chunk_items)
     segments = -(-length // segment)
     job = Job()
     job[_LENGTH] = length
@@ -155,9 +166,10 @@ def _has_short_rows(n: nest.Nest, operand_count: int, least_run: int) -> bool:
 
 
 def _division(
-    outer_count: int, length: int, unit: int, thread_count: int, dispatch_items: int, chunk_items: int
+    outer_count: int, length: int, unit: int, multiple: int, thread_count: int, dispatch_items: int, chunk_items: int
 ) -> tuple[int, int]:
-    """(length of a segment, tiles of a chunk), for ``outer_count`` times ``length`` steps of ``unit`` items each."""
+    """(length of a segment, tiles of a chunk), for ``outer_count`` times ``length`` steps of ``unit`` items each.
+    Segments are multiples of ``multiple`` steps."""
     if thread_count == 1:
         segment = min(length, max(dispatch_items // unit, 1))
         return segment, max(1, dispatch_items // (segment * unit))
@@ -165,7 +177,6 @@ def _division(
     pieces = max(min(share // chunk_items, _CHUNKS_A_THREAD), -(-share // _LARGEST_CHUNK_ITEMS), 1)
     chunk = -(-share // pieces)
     most = chunk // _TILES_A_CHUNK
-    multiple = _SEGMENT_MULTIPLE if unit == 1 else 1
     segment = min(-(-max(most // unit, 1) // multiple) * multiple, length)
     tiles = outer_count * -(-length // segment)
     return segment, -(-tiles // (thread_count * pieces))

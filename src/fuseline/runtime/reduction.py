@@ -1,36 +1,35 @@
-"""Reductions of large arrays by compiled elementwise loops, a level of the documented tree at a time.
+"""Reductions of floats by compiled loops, to the bits of the documented tree (SEMANTICS, P5; docs/decisions/0012).
 
-A sum adds neighbours, then their sums, and so on (SEMANTICS, P5; docs/decisions/0012), so a level is one loop, whatever
-the threads. Neighbours in a row are read as one integer of twice their width. Maximum and minimum have the same bits in
-any order: they take the two halves of what is left.
+An array is seen as axes outside those that are reduced, and axes inside. Where there are none inside, each pass of a
+loop takes a row to a number; else it takes some columns down (codegen/llvm/reduction.py). What is long is cut into
+blocks of 2**k elements, which are trees of their own, and threads share rows, columns and blocks.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuseline import numerics
-from fuseline.ir.build import Expr, call, input_node
-from fuseline.ir.dtype import F32, U32, U64, DType
-from fuseline.ir.dtype import dtype as dtype_of
-from fuseline.ir.graph import Graph
+from fuseline.codegen.llvm.reduction import TILE_BYTES, VECTOR_BYTES, Reduction
+from fuseline.ir.dtype import F32, F64, DType
 from fuseline.ir.infer import normal_axes, signature
 from fuseline.ir.node import Node
-from fuseline.ops import OPERATIONS
-from fuseline.runtime import iterate
-from fuseline.runtime.compile import elementwise_loop
-from fuseline.runtime.loop import Loop
+from fuseline.runtime import iterate, recycle, threads
+from fuseline.runtime.arrays import data_address
+from fuseline.runtime.compile import reducing_loop
+from fuseline.runtime.job import JobPlan, plan_of_steps
 
 Array = NDArray[Any]
 
-SMALLEST_ITEMS = 1 << 15
-"""Smaller arrays, and what is left of larger ones, are reduced by NumPy's calls before a loop would have started."""
-_EXTREMA = {"max": "maximum", "min": "minimum"}
+_BLOCK_ITEMS, _BLOCK_ROWS = 1 << 16, 1 << 12
+"""Elements of a row, and rows of columns, that one pass takes: powers of two, and enough to be handed to a thread."""
+_STEP_NS, _BYTE_NS = 30.0, 0.025
+"""What a pass takes, and each byte that it reads, about."""
 
 
 def reduced(node: Node, x: Array) -> Array | None:
@@ -38,84 +37,131 @@ def reduced(node: Node, x: Array) -> Array | None:
 
     ``x`` is the operand in the dtype that it is computed in.
     """
-    operand, result = node.args[0].dtype, signature(node.op, (node.args[0].dtype,)).result.computed
-    if x.size < SMALLEST_ITEMS or x.dtype != operand.computed.numpy or not result.is_float:
+    form = _form(node, x.shape)
+    if form is None or x.dtype != form.dtype.numpy:
         return None
-    if result.numpy != x.dtype or result.bits < 32 or node.op not in ("sum", "mean", *_EXTREMA):
-        return None
-    axes = normal_axes(node.op, node.attr("axes"), x.ndim)
-    kept_axes = [axis for axis in range(x.ndim) if axis not in axes]
-    kept = [x.shape[axis] for axis in kept_axes]
-    count = math.prod(x.shape[axis] for axis in axes)
-    in_rows = bool(axes) and kept_axes == list(range(len(kept_axes)))
-    if in_rows:
-        level = np.ascontiguousarray(x).reshape(*kept, count)
+    if x.flags.c_contiguous and form.together:
+        value = _value(x, form.outside, form.count, form.inside, form)
+    elif x.flags.f_contiguous and form.one_axis:  # rows are columns, and columns rows
+        value = _value(x.T, form.inside, form.count, form.outside, form)
+        value = value.reshape(form.kept[::-1]).T
+    elif form.together:
+        value = _value(np.ascontiguousarray(x), form.outside, form.count, form.inside, form)
     else:
-        level = x.transpose([*axes, *kept_axes]).reshape(count, *kept)
-    value = _extremum(level, in_rows, _EXTREMA[node.op]) if node.op in _EXTREMA else _sum(level, in_rows)
+        rows = np.ascontiguousarray(x.transpose(form.rows_order))
+        value = _value(rows, form.outside * form.inside, form.count, 1, form)
     if node.op == "mean":
-        value = value / np.asarray(count, np.int64).astype(value.dtype)
-    shape = [1 if axis in axes else n for axis, n in enumerate(x.shape)] if node.attr("keepdims", False) else kept
-    return value.reshape(shape)
+        with np.errstate(all="ignore"):
+            value = value / np.asarray(form.count, np.int64).astype(value.dtype)
+    return value.reshape(form.result)
 
 
-def _sum(level: Array, in_rows: bool) -> Array:
-    """The tree's root over the last axis (``in_rows``) or the first."""
-    axis = level.ndim - 1 if in_rows else 0
-    while level.shape[axis] > 1 and level.size >= SMALLEST_ITEMS:
-        half, rest = divmod(level.shape[axis], 2)
-        added = np.empty(_with_length(level.shape, axis, half + rest), level.dtype)
-        low, last = _part(level, axis, 0, 2 * half), _part(level, axis, 2 * half, None)
-        target = _part(added, axis, 0, half)
-        if in_rows and level.dtype == np.float32:
-            iterate.run(_pair_sums(), [low.view(np.uint64)], [target])
-        else:
-            iterate.run(
-                _binary_loop("add", dtype_of(level.dtype)), [_every_second(low, axis, i) for i in (0, 1)], [target]
-            )
-        _part(added, axis, half, None)[...] = last
-        level = added
-    return numerics.tree_sum(level, (axis,), level.dtype)
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a reduction makes of the axes of one shape."""
+
+    op: Literal["sum", "max", "min"]
+    dtype: DType
+    kept: tuple[int, ...]
+    """Lengths of the axes that stay."""
+    outside: int
+    """Elements of the axes outside the first that is reduced, where those that are reduced stand together."""
+    count: int
+    """Elements that become one."""
+    inside: int
+    together: bool
+    one_axis: bool
+    rows_order: tuple[int, ...]
+    """The axes, those that are reduced last."""
+    result: tuple[int, ...]
+    """The shape of the result."""
 
 
-def _extremum(level: Array, in_rows: bool, op: str) -> Array:
-    axis = level.ndim - 1 if in_rows else 0
-    while level.shape[axis] > 1 and level.size >= SMALLEST_ITEMS:
-        count = level.shape[axis]
-        half = count // 2
-        next_level = np.empty(_with_length(level.shape, axis, count - half), level.dtype)
-        halves = [_part(level, axis, 0, half), _part(level, axis, half, 2 * half)]
-        iterate.run(_binary_loop(op, dtype_of(level.dtype)), halves, [_part(next_level, axis, 0, half)])
-        _part(next_level, axis, half, None)[...] = _part(level, axis, 2 * half, None)
-        level = next_level
-    meaning = OPERATIONS[op].meaning
-    assert meaning is not None
-    return numerics.fold_axes(meaning, level, (axis,))
+_OPS: dict[str, Literal["sum", "max", "min"]] = {"sum": "sum", "mean": "sum", "max": "max", "min": "min"}
 
 
-def _part(a: Array, axis: int, start: int, end: int | None) -> Array:
-    part: Array = a[(slice(None),) * axis + (slice(start, end),)]
-    return part
+@functools.lru_cache(maxsize=1024)
+def _form(node: Node, shape: tuple[int, ...]) -> _Form | None:
+    """None for what is reduced elsewhere: no elements, and anything but float32 and float64 that stay what they are."""
+    operand, result = node.args[0].dtype.computed, signature(node.op, (node.args[0].dtype,)).result.computed
+    if node.op not in _OPS or result is not operand or result not in (F32, F64) or 0 in shape:
+        return None
+    axes = normal_axes(node.op, node.attr("axes"), len(shape))
+    kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
+    kept = tuple(shape[axis] for axis in kept_axes)
+    first, last = (axes[0], axes[-1]) if axes else (len(shape), len(shape) - 1)
+    alone = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    return _Form(
+        op=_OPS[node.op],
+        dtype=result,
+        kept=kept,
+        outside=math.prod(n for axis, n in zip(kept_axes, kept, strict=True) if axis < first),
+        count=math.prod(shape[axis] for axis in axes),
+        inside=math.prod(n for axis, n in zip(kept_axes, kept, strict=True) if axis >= first),
+        together=last - first + 1 == len(axes),
+        one_axis=len(axes) == 1,
+        rows_order=(*kept_axes, *axes),
+        result=alone if node.attr("keepdims", False) else kept,
+    )
 
 
-def _every_second(a: Array, axis: int, first: int) -> Array:
-    part: Array = a[(slice(None),) * axis + (slice(first, None, 2),)]
-    return part
+def _value(x: Array, outside: int, count: int, inside: int, form: _Form) -> Array:
+    """``x``, which is contiguous, as ``outside`` by ``count`` by ``inside`` elements without the middle axis, flat."""
+    if 1 < inside < VECTOR_BYTES // x.itemsize:
+        x = np.ascontiguousarray(x.reshape(outside, count, inside).transpose(0, 2, 1))
+        outside, inside = outside * inside, 1
+    down = inside > 1
+    loop = reducing_loop(Reduction(form.op, form.dtype, down))
+    while True:
+        work = (_of_columns if down else _of_rows)(outside, count, inside, x.itemsize, threads.thread_count())
+        value = recycle.empty((outside * work.blocks * inside,), x.dtype)
+        iterate.run_steps(loop, work.plan, [data_address(x), data_address(work.extents), data_address(value)])
+        if work.blocks == 1:
+            return value
+        x, count = value, work.blocks
 
 
-def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
-    return (*shape[:axis], length, *shape[axis + 1 :])
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One run of a reducing loop, which leaves ``blocks`` elements of each that are to become one."""
+
+    plan: JobPlan
+    extents: Array
+    """The loop's second operand."""
+    blocks: int
 
 
-@functools.cache
-def _binary_loop(op: str, d: DType) -> Loop:
-    a, b = Expr(input_node("a", d)), Expr(input_node("b", d))
-    return elementwise_loop(Graph([a.node, b.node], [("r", call(op, a, b).node)]))
+@functools.lru_cache(maxsize=1024)
+def _of_rows(rows: int, count: int, inside: int, item_bytes: int, thread_limit: int) -> _Work:
+    blocks = -(-count // _BLOCK_ITEMS)
+    extents = np.full(blocks, _BLOCK_ITEMS, np.int64)
+    extents[-1] = count - (blocks - 1) * _BLOCK_ITEMS
+    strides = (
+        (count * item_bytes, _BLOCK_ITEMS * item_bytes),
+        (0, extents.itemsize),
+        (blocks * item_bytes, item_bytes),
+    )
+    step_ns = _STEP_NS + _BYTE_NS * item_bytes * min(count, _BLOCK_ITEMS)
+    return _Work(_plan((rows, blocks), strides, step_ns), extents, blocks)
 
 
-@functools.cache
-def _pair_sums() -> Loop:
-    """Two neighbouring float32, read as one integer, the first in its low half, to their sum."""
-    pair = Expr(input_node("pair", U64))
-    first, second = (half.cast(U32).bitcast(F32) for half in (pair, pair >> 32))
-    return elementwise_loop(Graph([pair.node], [("r", (first + second).node)]))
+@functools.lru_cache(maxsize=1024)
+def _of_columns(outside: int, count: int, inside: int, item_bytes: int, thread_limit: int) -> _Work:
+    tile = TILE_BYTES // item_bytes
+    blocks, tiles = -(-count // _BLOCK_ROWS), -(-inside // tile)
+    row_bytes = inside * item_bytes
+    extents = np.empty((blocks, tiles, 3), np.int64)
+    extents[...] = _BLOCK_ROWS, row_bytes, tile
+    extents[-1, :, 0] = count - (blocks - 1) * _BLOCK_ROWS
+    extents[:, -1, 2] = inside - (tiles - 1) * tile
+    strides = (
+        (count * row_bytes, _BLOCK_ROWS * row_bytes, TILE_BYTES),
+        (0, *extents.strides[:2]),
+        (blocks * row_bytes, row_bytes, TILE_BYTES),
+    )
+    step_ns = _STEP_NS + _BYTE_NS * min(row_bytes, TILE_BYTES) * min(count, _BLOCK_ROWS)
+    return _Work(_plan((outside, blocks, tiles), strides, step_ns), extents, blocks)
+
+
+def _plan(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], step_ns: float) -> JobPlan:
+    return plan_of_steps(shape, (shape,) * len(strides), strides, 2, step_ns)

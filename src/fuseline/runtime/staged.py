@@ -6,7 +6,7 @@ Every stage computes what the interpreter computes, so the bits are the oracle's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,9 @@ from fuseline.ir.node import Node, const_array, make
 from fuseline.ir.types import TensorType
 from fuseline.mathlib.expand import expand
 from fuseline.ops import OPERATIONS
-from fuseline.runtime import iterate, reduction
+from fuseline.runtime import reduction
 from fuseline.runtime.compile import elementwise_loop
-from fuseline.runtime.loop import Loop
+from fuseline.runtime.repeat import repeating
 
 Array = NDArray[Any]
 
@@ -30,19 +30,20 @@ Array = NDArray[Any]
 class LoopStage:
     """One elementwise loop over results of one shape."""
 
-    loop: Loop
+    call: Callable[..., Any]
+    """From arrays of what is read to the array of what is written, or a tuple of them."""
     reads: tuple[Node, ...]
     writes: tuple[Node, ...]
 
     def run(self, values: dict[Node, Array]) -> None:
         """Compute ``writes`` from ``reads``."""
-        results = iterate.run(self.loop, [values[n] for n in self.reads], [None] * len(self.writes))
-        values.update(zip(self.writes, results, strict=True))
+        results = self.call(*[values[n] for n in self.reads])
+        values.update(zip(self.writes, (results,) if len(self.writes) == 1 else results, strict=True))
 
 
 @dataclass(frozen=True)
 class ReductionStage:
-    """One reduction, by compiled loops where the array is large enough, else as the interpreter does it."""
+    """One reduction, by compiled loops where these do it, else as the interpreter does."""
 
     node: Node
 
@@ -59,9 +60,9 @@ class ReductionStage:
     def run(self, values: dict[Node, Array]) -> None:
         """Reduce the operand's array."""
         operand = values[self.node.args[0]]
-        with np.errstate(all="ignore"):
-            reduced = reduction.reduced(self.node, operand)
-            if reduced is None:
+        reduced = reduction.reduced(self.node, operand)
+        if reduced is None:
+            with np.errstate(all="ignore"):
                 reduced = np.asarray(evaluate_node(self.node, [operand]))
         # Native code trusts the dtype of what it is handed.
         values[self.node] = reduced.astype(self.node.dtype.numpy, copy=False)
@@ -134,4 +135,4 @@ def _loop_stage(graph: Graph, group: Sequence[Node]) -> LoopStage:
         args = tuple(replaced.get(a, a) for a in node.args)
         replaced[node] = make(node.op, args, node.attrs, TensorType(node.dtype, None))
     body = Graph(inputs, [(f"r{i}", replaced[n]) for i, n in enumerate(writes)])
-    return LoopStage(elementwise_loop(body), reads, writes)
+    return LoopStage(repeating(elementwise_loop(body)), reads, writes)

@@ -7,6 +7,8 @@
 ; the very memory of an input. Bit 1, which bodies do not see, says that no output is, as in all calls with bit 0: then a
 ; vector may be computed again, so that what is left of one needs no padding.
 ;
+; A body of 0 lanes steps through its operands by their strides, an item a pass; it is called with them as they are.
+;
 ; %kernel: body, lanes, inputs, operands (inputs and outputs), compiler and its argument (two Python objects), then an item
 ; size in bytes for each operand. `body` is null until the compiler has been called.
 

@@ -453,7 +453,12 @@ consider:
   %row_limit = load i64, ptr %row_limit_at, align 8
   %few_rows = icmp ule i64 %most_rows_next, %row_limit
   %one_order = icmp ne i32 %orders_next, 0
-  %one_loop = and i1 %regular_next, %one_order
+  ; Without a limit of rows outputs have shapes of their own: a number beside arrays would have another one.
+  %shapes_matter = icmp eq i64 %row_limit, 0
+  %regular_numbers = xor i1 %shapes_matter, true
+  %no_numbers = or i1 %pure_next, %regular_numbers
+  %one_shape = and i1 %regular_next, %no_numbers
+  %one_loop = and i1 %one_shape, %one_order
   %one_or_few = or i1 %one_loop, %few_rows
   %suitable = and i1 %small, %one_or_few
   br i1 %suitable, label %fast, label %slow

@@ -206,6 +206,9 @@ entry:
   %outer = load ptr, ptr %outer_at, align 8
   %room = add i64 %ndim, 1
   %coordinates = alloca i64, i64 %room, align 8
+  %lanes_at = getelementptr %kernel, ptr %k, i64 0, i32 1
+  %lanes = load i64, ptr %lanes_at, align 8
+  %walks_by_itself = icmp eq i64 %lanes, 0
   %streams = and i64 %flags, 1
   %streaming = icmp ne i64 %streams, 0
   %carry_count = select i1 %streaming, i64 %nops, i64 0
@@ -262,6 +265,12 @@ tile:
   call void @advance(ptr %here, ptr %steps, i64 %start, i64 %nops)
   br i1 %long, label %items, label %short
 items:
+  br i1 %walks_by_itself, label %steps_alone, label %blocks
+steps_alone:
+  %body = load ptr, ptr %k, align 8
+  call void %body(ptr %here, ptr %steps, i64 %count, i64 %flags)
+  br label %computed
+blocks:
   call void @fl_block(ptr %k, ptr %here, ptr %steps, i64 %count, i64 %flags, ptr %carries)
   br label %computed
 short:
