@@ -382,3 +382,15 @@ def test_what_a_call_writes_again_stays_in_the_caches_that_hold_all_of_it(
         past = {flags & STREAMING for vectors, flags, direct in passes if direct and vectors > 1}
         assert past == {0 if is_again and may_stay else STREAMING}
         assert all(flags & ASKS for vectors, flags, direct in passes if direct and vectors > 1)
+
+
+@pytest.mark.parametrize("text, n, gives_up", [
+    ("x + y", 20_000, False), ("x + y", 500_000, True), ("exp(sin(x))*y", 1000, False), ("exp(sin(x))*y", 20_000, True),
+])  # fmt: skip
+def test_the_interpreters_lock_is_given_up_for_work_that_is_worth_it(text: str, n: int, gives_up: bool) -> None:
+    kernel, x, y = compile(f"out = {text}"), numbers(n), numbers(n, seed=1)
+    for _ in range(2):
+        kernel(x, y)
+    assert kernel._fast is not None
+    (record,) = [r for r in kernel._fast._records if r is not None]
+    assert bool(record._fields[fastcall._RELEASES]) is gives_up

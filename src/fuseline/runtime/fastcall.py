@@ -20,7 +20,10 @@ from fuseline.runtime.loop import Loop
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 _DIRECT_ITEMS = 1 << 10
-"""Most elements that are computed with the interpreter's lock held."""
+"""Most elements of a call that is one run of the body, without a plan."""
+_HELD_NS = 5_000
+"""Work that is done with the interpreter's lock held: to give it up and wait for it again costs threads that make small
+calls more than the others gain."""
 _REFUSALS = (ValueError, OverflowError)  # as NumPy raises them; its other errors stay as they are
 _REMEMBERED_DTYPES = 8
 """Tuples of input dtypes that a function tells apart; more of them are left to Python."""
@@ -33,6 +36,8 @@ _OUT = sys.intern("out")  # names of keyword arguments in calls are interned
 
 
 _RECORD_FIELDS = 11
+_RELEASES = 9
+"""The field that says whether other Python threads run meanwhile."""
 _LIKE_NO_CALL = (ctypes.c_void_p * _RECORD_FIELDS)()
 """A record of an entry that does not exist, where there is none yet."""
 
@@ -191,7 +196,7 @@ class _Record:
             plan.helpers,
             prepared.flags,
             recycle.SMALLEST_BYTES,
-            plan.items > _DIRECT_ITEMS,
+            plan.items > max(_DIRECT_ITEMS, int(_HELD_NS / prepared.loop.item_ns)),
             None,
         )
 
