@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from random import Random
 from typing import Any
 
@@ -111,6 +111,13 @@ def test_every_target_gives_the_trees_bits_and_touches_nothing_else(name: str, o
         extent = np.array([count, x.strides[0], width])
         run_one(columns, x.ctypes.data, extent, found.ctypes.data + size)
         assert same_bits(found[1:-1], tree(op, x)) and found[0] == found[-1] == 7
+
+
+def test_reductions_link_on_the_architecture_this_machine_does_not_have() -> None:
+    for name in ("aarch64", "x86-64-v4"):
+        for op, d, down in product(("sum", "max", "min"), (F32, F64), (False, True)):
+            image = jit.compile_text(reduction_text(Reduction(op, d, down)), target(name), clean_up=True)
+            assert set(image.exports) == {"body", "lanes"}
 
 
 def tree(op: str, x: Array) -> Array:
