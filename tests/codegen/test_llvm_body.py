@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -177,6 +178,16 @@ def test_short_bodies_ask_ahead_only_for_targets_that_want_it() -> None:
     for _ in range(body._SHORT_BODY):
         long = long * x + 1
     assert "@llvm.prefetch" in body_text(graph_of([x], [long]), best).text
+
+
+def test_one_operand_is_asked_for_further_ahead_than_several_where_a_target_asks_always() -> None:
+    x, y = (Expr(input_node(name, F32)) for name in "xy")
+    asking = replace(target("x86-64-v4"), prefetches_always=True)
+    distances = {
+        min(int(n) for n in re.findall(r"%ahead\d+_0 = getelementptr i8, ptr %p\d+, i64 (\d+)", body_text(g, t).text))
+        for g, t in ((graph_of([x], [x * x]), asking), (graph_of([x, y], [x * y]), asking))
+    }
+    assert distances == {body._PREFETCHED_BYTES, body._PREFETCHED_BYTES_OF_ONE}
 
 
 def test_bfloat16_is_rounded_by_the_processor_that_can_and_subnormals_are_not_left_to_it() -> None:
