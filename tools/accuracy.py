@@ -208,7 +208,8 @@ def _row(name: str, dtype: str, which: str, results: dict[str, Any]) -> str:
     largest = f"{v['largest_ulp']:.3f}" if v["largest_ulp"] < 1e4 else f"{v['largest_ulp']:.1e}"
     shown = f"**{largest}**" if which == "fuseline" else largest
     share = f"{100 * v['correctly_rounded']:.2f} %"
-    return f"| {name} | {named(which, v.get('version'))} | {shown} | {at} | {v['mean_ulp']:.3g} | {share} | {v['special_failures']} | {inputs} |"
+    by = named(which, v.get("version"))
+    return f"| {name} | {by} | {shown} | {at} | {v['mean_ulp']:.3g} | {share} | {v['special_failures']} | {inputs} |"
 
 
 # ── command line ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-SETTINGS = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").partition("\n## Settings\n")[2].partition("\n## ")[0]
+SETTINGS = (
+    (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").partition("\n## Settings\n")[2].partition("\n## ")[0]
+)
 VARIABLE = re.compile(r"\bFUSELINE_[A-Z_]*[A-Z]\b")
 
 
