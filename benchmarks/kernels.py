@@ -59,6 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", type=int, help="default: 1 and all")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--row-seconds", type=float, default=1.2, help="fewer repetitions (never under 3) after this")
+    parser.add_argument("--compile-processes", type=int, default=3, help="for compiles: so many of each kind a program")
     parser.add_argument("--quick", action="store_true", help="three sizes, three repetitions, printed")
     parser.add_argument("--check-only", action="store_true", help="compare every row with float64, time nothing")
     parser.add_argument(
@@ -85,6 +86,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             [HERE / "resources.py", max(options.threads), *options.programs], max(options.threads)
         )
         data["small"] = _small(options)
+        data["compiles"] = _compiles(options)
+        samples = [str(options.repetitions)]
+        data["small_calls"] = _lines([HERE / "small_threads.py", *samples], max(options.threads))[0]
     data["rows"] = []
     for peer in options.peers:
         for count in options.threads:
@@ -116,6 +120,26 @@ def _small(options: argparse.Namespace) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             cold.append(_lines([small, "first", "fuseline"], 1, {"FUSELINE_CACHE_DIR": folder})[0])
     found["cold"] = min([found["cold"], *cold], key=lambda one: float(one["first_call_s"]))
+    return found
+
+
+def _compiles(options: argparse.Namespace) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Seconds of every program, by kind (``first``: the first kernel of a process; ``own``: the second), state of the
+    cache and program. A process compiles two programs, and another with the same cache loads them."""
+    names = list(options.programs)
+    others = [*names[1:], names[0]] if len(names) > 1 else ["residual_scale_bias"]
+    found: dict[str, dict[str, dict[str, list[float]]]] = {
+        kind: {state: {name: [] for name in (names if kind == "first" else others)} for state in ("cold", "warm")}
+        for kind in ("own", "first")
+    }
+    for first, second in zip(names, others, strict=True):
+        for _ in range(options.compile_processes):
+            with tempfile.TemporaryDirectory() as folder:
+                for state in ("cold", "warm"):
+                    command = [HERE / "compiles.py", first, second]
+                    seconds = _lines(command, 1, {"FUSELINE_CACHE_DIR": folder})[0]
+                    found["first"][state][first].append(seconds["first"])
+                    found["own"][state][second].append(seconds["own"])
     return found
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fuseline.units import format_time
+import aims
+from aims import Aim, Lost, Mean
+from page_text import LARGE, geometric_mean, size, table, threads, time
+
 from programs import PROGRAMS
 
-LARGE = 1 << 20
-"""Fractions of the copy limit are shown from this size on; below it a call's overhead is most of the copy."""
-_AIM_OF_COPIES, _AIM = 0.95, 0.9
-_AIM_OF_ONE_THREAD, _AIM_OF_INSTRUCTIONS = 0.8, 0.85
+_NAMED_BY_THE_AIM = "bias_gelu_residual"
+"""The program whose cold compile has an aim."""
 
 Key = tuple[str, int, int]
 """Program, threads, elements."""
@@ -22,18 +21,21 @@ Key = tuple[str, int, int]
 
 def document(data: dict[str, Any]) -> str:
     """The whole page."""
-    table = _Table(data)
+    t = _Table(data)
     parts = [_head(data)]
     if data.get("resources"):
         parts += [
-            _summary(table),
-            _peers_summary(table),
-            _slower(table),
-            _resources(table),
+            _aims(t),
+            _summary(t),
+            _peers_summary(t),
+            aims.lost_section(t.lost(), t.comparisons()),
+            _resources(t),
             _small(data),
-            _memory(table),
+            _compiles(data),
+            _small_calls_of_threads(data),
+            _memory(t),
         ]
-    parts += [_program(table, name) for name in table.programs]
+    parts += [_program(t, name) for name in t.programs]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -89,10 +91,58 @@ class _Table:
 
     def instruction_seconds(self, key: Key) -> float:
         """Seconds for the elements of ``key`` if only instructions took time."""
-        program, threads, n = key
+        program, count, n = key
         r = self.resources[program]
-        seconds: float = r["seconds_a_vector"][str(threads)] / r["lanes"] * n / threads
+        seconds: float = r["seconds_a_vector"][str(count)] / r["lanes"] * n / count
         return seconds
+
+    def comparisons(self) -> int:
+        """The number of a peer's cells."""
+        return sum(len(modes) for key in self.rows for modes in self.peers(key).values())
+
+    def lost(self) -> list[Lost]:
+        """The comparisons in which a peer is faster."""
+        found = []
+        for key in self.rows:
+            for label, modes in self.peers(key).items():
+                found += [self._lost(key, label, mode, m) for mode, m in modes.items() if m["ratio"] < 1.0]
+        return found
+
+    def _lost(self, key: Key, peer: str, mode: str, theirs: dict[str, float]) -> Lost:
+        program, count, n = key
+        ours = self.ours(key, mode)
+        half_spreads = [one["spread_s"] / one["median_s"] / 2 for one in (ours, theirs)]
+        return Lost(
+            PROGRAMS[program].title, n, count, peer, mode, theirs["ratio"], sum(half_spreads),
+            self.instruction_seconds(key) / ours["median_s"], ours["fraction"],
+        )  # fmt: skip
+
+    def means(self) -> list[Mean]:
+        """Of the largest arrays, for programs with transcendentals and for those without; all threads first."""
+        n, found = self.sizes[-1], []
+        for count in reversed(self.threads):
+            hardest = {p: h for p in self.programs if (h := self.hardest((p, count, n))) is not None}
+            for transcendental in (True, False):
+                chosen = {p: h for p, h in hardest.items() if PROGRAMS[p].transcendental == transcendental}
+                if chosen:
+                    ratios, fractions = ([h[i] for h in chosen.values()] for i in (1, 2))
+                    ours = [self.ours((p, count, n), "out")["fraction"] for p in chosen]
+                    means = map(geometric_mean, (ratios, fractions, ours))
+                    found.append(Mean(count, transcendental, *means))
+        return found
+
+    def bound(self, key: Key) -> tuple[str, float, bool]:
+        """What binds (memory where the copy takes longer than the instructions), how near that bound fuseline is, and
+        whether the aim is met."""
+        program, count, _ = key
+        ours = self.ours(key, "out")
+        limit_s, instructions_s = self.limit_s(key)[0], self.instruction_seconds(key)
+        what = "memory" if limit_s >= instructions_s else "instructions"
+        share = max(limit_s, instructions_s) / ours["median_s"]
+        aim = aims.OF_TRANSCENDENTALS if PROGRAMS[program].transcendental else aims.OF_COPIES
+        aim = aim if count > 1 else aims.OF_ONE_THREAD
+        met = ours["fraction"] >= aim or (what == "instructions" and share >= aims.OF_INSTRUCTIONS)
+        return what, share, met
 
 
 # ── the head ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,18 +183,19 @@ def _summary(t: _Table) -> str:
     n = t.sizes[-1]
     if n < LARGE:
         return ""
-    parts = [f"## At {_size(n)} elements"]
-    for threads in reversed(t.threads):
+    parts = [f"## At {size(n)} elements"]
+    for count in reversed(t.threads):
         lines = []
         for program in t.programs:
-            key = (program, threads, n)
+            key = (program, count, n)
             hardest = t.hardest(key)
             ours = t.ours(key, "out")
-            verdict = _binding(t, key)
+            bound, share, met = t.bound(key)
+            verdict = f"{bound}, {min(share, 9.99):.2f} of that bound{'' if met else ' (aim missed)'}"
             lines.append(
                 [
                     PROGRAMS[program].title,
-                    _time(ours["median_s"]),
+                    time(ours["median_s"]),
                     f"{ours['fraction']:.2f}",
                     f"{t.ours(key, 'fresh')['fraction']:.2f}",
                     verdict,
@@ -155,85 +206,67 @@ def _summary(t: _Table) -> str:
             )
         heads = ["program", "fuseline, out", "of the copy limit", "fresh", "what binds", "best peer", "its fraction",
                  "its ratio"]  # fmt: skip
-        parts.append(f"### {_threads(threads)}\n\n" + _markdown(heads, lines))
-    parts.append(_means(t, n))
+        parts.append(f"### {threads(count)}\n\n" + table(heads, lines))
+    parts.append(aims.means_section(t.means()))
     return "\n\n".join(parts)
 
 
-def _binding(t: _Table, key: Key) -> str:
-    """Memory where the copy takes longer than the instructions, otherwise instructions; and how near that bound is."""
-    program, threads, _ = key
-    fraction = t.ours(key, "out")["fraction"]
-    limit_s, instructions_s = t.limit_s(key)[0], t.instruction_seconds(key)
-    bound = "memory" if limit_s >= instructions_s else "instructions"
-    share = max(limit_s, instructions_s) / t.ours(key, "out")["median_s"]
-    aim = _AIM if PROGRAMS[program].transcendental else _AIM_OF_COPIES
-    aim = aim if threads > 1 else _AIM_OF_ONE_THREAD
-    met = fraction >= aim or (bound == "instructions" and share >= _AIM_OF_INSTRUCTIONS)
-    return f"{bound}, {min(share, 9.99):.2f} of that bound{'' if met else ' (aim missed)'}"
+def _aims(t: _Table) -> str:
+    found: list[Aim] = []
+    if (n := t.sizes[-1]) >= LARGE:
+        for count in reversed(t.threads):
+            met = {PROGRAMS[p].title: t.bound((p, count, n))[2] for p in t.programs}
+            found.append(aims.aim_of_programs(count, met))
+        found += [aims.aim_of_mean(mean) for mean in t.means() if mean.transcendental]
+    found.append(aims.aim_of_losses(t.lost(), t.comparisons()))
+    found += aims.aims_of_calls(t.data["small"]["overhead"])
+    for kind, cold, warm in _compile_seconds(t.data):
+        if _NAMED_BY_THE_AIM in cold:
+            found.append(aims.aim_of_cold(kind, PROGRAMS[_NAMED_BY_THE_AIM].title, cold[_NAMED_BY_THE_AIM]))
+        found.append(aims.aim_of_warm(kind, {PROGRAMS[p].title: seconds for p, seconds in warm.items()}))
+    if t.data.get("small_calls"):
+        found.append(aims.aim_of_small_calls(t.data["small_calls"]))
+    return aims.aims_section(found)
 
 
-def _means(t: _Table, n: int) -> str:
-    lines = []
-    for threads in reversed(t.threads):
-        ratios = {p: h for p in t.programs if (h := t.hardest((p, threads, n))) is not None}
-        hard = [h for p, h in ratios.items() if PROGRAMS[p].transcendental]
-        easy = [h for p, h in ratios.items() if not PROGRAMS[p].transcendental]
-        for name, chosen in (("with transcendentals", hard), ("without", easy)):
-            if chosen:
-                row = [_threads(threads), name, f"{_geometric_mean(h[1] for h in chosen):.2f}"]
-                ours = [
-                    t.ours((p, threads, n), "out")["fraction"]
-                    for p in ratios
-                    if PROGRAMS[p].transcendental == (chosen is hard)
-                ]
-                row += [f"{_geometric_mean(h[2] for h in chosen):.2f}", f"{_geometric_mean(ours):.2f}"]
-                lines.append(row)
-    heads = ["threads", "programs", "best peer's time over fuseline's", "best peer's fraction", "fuseline's fraction"]
-    return "Geometric means, with each program's best peer (the peers' own fractions cap the ratio):\n\n" + _markdown(
-        heads, lines
-    )
+_ALONE, _FIRST = "in a process that has run another", "the first of a process"
+
+
+def _compile_seconds(data: dict[str, Any]) -> list[tuple[str, dict[str, float], dict[str, float]]]:
+    """Of which process, and by program a kernel's time with an empty cache and with a full one: medians where several
+    processes were measured, else the least of the one program."""
+    if "compiles" not in data:
+        one, two = ({_NAMED_BY_THE_AIM: data["small"][state]["first_call_s"]} for state in ("cold", "warm"))
+        return [(_ALONE, one, two)]
+    found = []
+    for kind, key in ((_ALONE, "own"), (_FIRST, "first")):
+        one, two = (
+            {program: statistics.median(samples) for program, samples in data["compiles"][key][state].items()}
+            for state in ("cold", "warm")
+        )
+        found.append((kind, one, two))
+    return found
 
 
 def _peers_summary(t: _Table) -> str:
     """Each peer's geometric mean ratio over the programs it can express, for every size."""
     labels = dict.fromkeys(label for key in t.rows for label in t.peers(key))
     lines = []
-    for threads in reversed(t.threads):
+    for count in reversed(t.threads):
         for label in labels:
             cells = []
             for n in t.sizes:
                 ratios = [
                     min(m["ratio"] for m in found[label].values())
                     for p in t.programs
-                    if label in (found := t.peers((p, threads, n)))
+                    if label in (found := t.peers((p, count, n)))
                 ]
-                cells.append(f"{_geometric_mean(ratios):.2f}" if ratios else "–")
-            lines.append([label, str(threads), *cells])
-    heads = ["peer", "threads", *map(_size, t.sizes)]
+                cells.append(f"{geometric_mean(ratios):.2f}" if ratios else "–")
+            lines.append([label, str(count), *cells])
+    heads = ["peer", "threads", *map(size, t.sizes)]
     return (
         "## Peers\n\nTime over fuseline's, geometric mean over the programs a peer can express, its better mode:\n\n"
-        + (_markdown(heads, lines))
-    )
-
-
-def _slower(t: _Table) -> str:
-    lines = []
-    for program in t.programs:
-        for threads in t.threads:
-            for n in t.sizes:
-                for label, modes in t.peers((program, threads, n)).items():
-                    for mode, m in modes.items():
-                        if m["ratio"] < 1.0:
-                            lines.append(
-                                [PROGRAMS[program].title, _size(n), str(threads), label, mode, f"{m['ratio']:.2f}"]
-                            )
-    if not lines:
-        return "## Where a peer is faster\n\nNowhere in this run."
-    lines.sort(key=lambda line: float(line[-1]))
-    total = sum(len(modes) for key in t.rows for modes in t.peers(key).values())
-    return f"## Where a peer is faster\n\n{len(lines)} of {total} comparisons:\n\n" + _markdown(
-        ["program", "elements", "threads", "peer", "mode", "ratio"], lines
+        + (table(heads, lines))
     )
 
 
@@ -257,12 +290,12 @@ def _resources(t: _Table) -> str:
         lines.append(line)
     heads = ["program", "instructions", "that touch memory", "of these constants and spills", "divisions and roots"]
     for count in t.threads:
-        heads += [f"ns, {_threads(count).lower()}", "ns to copy"]
+        heads += [f"ns, {threads(count).lower()}", "ns to copy"]
     return (
         "## Instructions\n\nFor 16 elements, counted in the assembly of the loop. The time of a thread is measured on "
         "one vector in the first-level cache, where memory plays no part, with as many threads at work; beside it a "
         "thread's time at the copy limit. Where the first is longer, instructions bind:\n\n"
-    ) + _markdown(heads, lines)
+    ) + table(heads, lines)
 
 
 def _small(data: dict[str, Any]) -> str:
@@ -274,30 +307,76 @@ def _small(data: dict[str, Any]) -> str:
         for name, s in overhead.items()
     ]
     first = [
-        ["fuseline, empty cache", _time(small["cold"]["first_call_s"])],
-        ["fuseline, kernel in the cache, new process", _time(small["warm"]["first_call_s"])],
-        *[[f"{peer}, new process", _time(s)] for peer, s in small["first"].items()],
+        ["fuseline, empty cache", time(small["cold"]["first_call_s"])],
+        ["fuseline, kernel in the cache, new process", time(small["warm"]["first_call_s"])],
+        *[[f"{peer}, new process", time(s)] for peer, s in small["first"].items()],
     ]
     cold, warm = small["cold"], small["warm"]
     return (
         "## Calls and compiles\n\nOne call on arrays of one element:\n\n"
-        + _markdown(["call", "ns", "of np.add"], calls)
+        + table(["call", "ns", "of np.add"], calls)
         + "\n\nFrom the formula of bias + GELU + residual to its first result, in a process that has run another "
         "program:\n\n"
-        + _markdown(["", "time"], first)
-        + f"\n\nOf fuseline's, reading, typing and optimising the formula takes {_time(cold['graph_s'])} with an empty "
-        f"cache and {_time(warm['graph_s'])} with a full one, the body {_time(cold['body_s'])} and "
-        f"{_time(warm['body_s'])}. Before it, a process spends {_time(warm['shared_s'])} once on the code around "
-        f"bodies ({_time(cold['shared_s'])} where the cache has never had it, LLVM's own start included) and "
-        f"{_time(warm['start_s'])} on its first formula."
+        + table(["", "time"], first)
+        + f"\n\nOf fuseline's, reading, typing and optimising the formula takes {time(cold['graph_s'])} with an empty "
+        f"cache and {time(warm['graph_s'])} with a full one, the body {time(cold['body_s'])} and "
+        f"{time(warm['body_s'])}. Before it, a process spends {time(warm['shared_s'])} once on the code around "
+        f"bodies ({time(cold['shared_s'])} where the cache has never had it, LLVM's own start included) and "
+        f"{time(warm['start_s'])} on its first formula."
     )
 
 
+def _compiles(data: dict[str, Any]) -> str:
+    """Every program: a kernel by itself, and as the first one of a process."""
+    if "compiles" not in data:
+        return ""
+    own, first = data["compiles"]["own"], data["compiles"]["first"]
+    lines = []
+    for program in filter(own["cold"].__contains__, first["cold"]):
+        line = [PROGRAMS[program].title]
+        for kind in (own, first):
+            cold, warm = (statistics.median(kind[state][program]) for state in ("cold", "warm"))
+            line.append(time(cold) + (aims.over(cold, aims.COLD_S) if program == _NAMED_BY_THE_AIM else ""))
+            line.append(time(warm) + aims.over(warm, aims.WARM_S))
+        lines.append(line)
+    runs = len(next(iter(own["cold"].values())))
+    how = f"""\
+From each formula to its first result, medians of {runs} new processes each. *Alone*: in a process that has run another
+program. *First*: the first kernel of a process, everything after `import fuseline`, which loads most of
+fuseline, LLVM and the code around bodies. *Cold*: with an empty cache. *Warm*: with the kernel in it.
+
+"""
+    return how + table(["program", "alone, cold", "alone, warm", "first, cold", "first, warm"], lines)
+
+
+def _small_calls_of_threads(data: dict[str, Any]) -> str:
+    """Many threads of small calls beside one."""
+    found = data.get("small_calls")
+    if not found:
+        return ""
+    sizes = sorted({one["n"] for one in found["rows"]})
+    by_call: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for one in found["rows"]:
+        by_call[one["call"]][one["n"]] = one
+    lines = [
+        [call, *(f"{cells[n]['ratio']:.2f} ± {50 * cells[n]['spread']:.0f} %" for n in sizes)]
+        for call, cells in by_call.items()
+    ]
+    how = f"""## Small calls of {found["threads"]} threads
+
+Time of as many calls by {found["threads"]} threads together, each on arrays of its own and with fresh results, over
+that of the same number by one; medians of turns. Above 1 threads cost more than they give. NumPy's calls show what the
+interpreter's lock alone does:
+
+"""
+    return how + table(["call", *(f"{n:,}" for n in sizes)], lines)
+
+
 def _memory(t: _Table) -> str:
-    n, threads = t.sizes[-1], t.threads[-1]
+    n, count = t.sizes[-1], t.threads[-1]
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for program in t.programs:
-        for row in t.rows[program, threads, n]:
+        for row in t.rows[program, count, n]:
             outputs = len(PROGRAMS[program].result_dtypes) * n * (2 if program == "dequantise" else 4)
             for name, raised in row["peak_bytes"].items():
                 if raised is not None:
@@ -310,8 +389,8 @@ def _memory(t: _Table) -> str:
     return (
         f"## Peak memory\n\nHow far a later call with fresh outputs raises resident memory, in sizes of its outputs; "
         f"libraries that keep memory between calls show 0, fuseline was told to give its own back "
-        f"({_size(n)} elements, {_threads(threads)}):\n\n"
-    ) + _markdown(["", *t.programs], lines)
+        f"({size(n)} elements, {threads(count)}):\n\n"
+    ) + table(["", *t.programs], lines)
 
 
 # ── every row ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -327,52 +406,26 @@ def _program(t: _Table, program: str) -> str:
         parts.append(f"Left out: {'; '.join(notes)}.")
     if not t.resources:
         return "\n\n".join(parts)
-    for threads in t.threads:
-        lines = [["copy limit", "", *(_cell(*t.limit_s((program, threads, n))) for n in t.sizes)]]
+    for count in t.threads:
+        lines = [["copy limit", "", *(_cell(*t.limit_s((program, count, n))) for n in t.sizes)]]
         for mode in ("out", "fresh"):
-            cells = [(n, t.ours((program, threads, n), mode)) for n in t.sizes]
+            cells = [(n, t.ours((program, count, n), mode)) for n in t.sizes]
             lines.append(["**fuseline**", mode, *(_full_cell(n, x) for n, x in cells)])
-        labels = dict.fromkeys(label for n in t.sizes for label in t.peers((program, threads, n)))
+        labels = dict.fromkeys(label for n in t.sizes for label in t.peers((program, count, n)))
         for label in labels:
             for mode in ("out", "fresh"):
-                figures = [(n, t.peers((program, threads, n)).get(label, {}).get(mode)) for n in t.sizes]
+                figures = [(n, t.peers((program, count, n)).get(label, {}).get(mode)) for n in t.sizes]
                 if any(x for _, x in figures):
                     lines.append([label, mode, *(_full_cell(n, x) if x else "–" for n, x in figures)])
-        parts.append(f"{_threads(threads)}:\n\n" + _markdown(["", "", *map(_size, t.sizes)], lines))
+        parts.append(f"{threads(count)}:\n\n" + table(["", "", *map(size, t.sizes)], lines))
     return "\n\n".join(parts)
 
 
 def _cell(median_s: float, spread_s: float) -> str:
-    return f"{_time(median_s)} ± {50 * spread_s / median_s:.0f} %"
+    return f"{time(median_s)} ± {50 * spread_s / median_s:.0f} %"
 
 
 def _full_cell(n: int, x: dict[str, float]) -> str:
     cell = _cell(x["median_s"], x["spread_s"])
     cell += f" · {x['fraction']:.2f}" if n >= LARGE else ""
     return cell + (f" · {x['ratio']:.2f}×" if "ratio" in x else "")
-
-
-# ── text ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _geometric_mean(values: Iterable[float]) -> float:
-    logs = [math.log(v) for v in values]
-    return math.exp(statistics.fmean(logs)) if logs else math.nan
-
-
-def _markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] + ["---:"] * (len(heads) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rule, *lines))
-
-
-def _threads(count: int) -> str:
-    return "One thread" if count == 1 else f"{count} threads"
-
-
-def _size(n: int) -> str:
-    power = n.bit_length() - 1
-    return f"2^{power}" if n >= LARGE and n == 1 << power else f"{n:,}"
-
-
-def _time(seconds: float) -> str:
-    return format_time(seconds, digits=3)

@@ -117,7 +117,8 @@ Places = Sequence[tuple[float, ...]]
 def judged(
     name: str, function: Callable[..., Array], dtype: str, counts: Counts, before: Verdict | None, near: Places
 ) -> Verdict:
-    """On all float32, or on samples and by a search around the worst of them and what is known ``before``."""
+    """On all float32, or on samples (no samples: those of ``before``) and by a search around the worst of them and
+    ``near``."""
     if counts.samples is None and dtype == "f32" and name not in TWO_ARGUMENTS:
         return judge(name, function, all_float32())
     if before is not None and counts.samples == 0:
@@ -128,7 +129,7 @@ def judged(
     search_count = verdict.samples // 10 if counts.search is None else counts.search
     if search_count == 0 or not has_compiled_reference():
         return verdict
-    near = dict.fromkeys([*near, verdict.where, *([before.where] if before is not None else [])])
+    near = dict.fromkeys([*near, verdict.where])
     return joined(verdict, search(name, function, DTYPES[dtype], search_count, near, seed=verdict.searched))
 
 
@@ -140,10 +141,15 @@ def load() -> dict[str, Any]:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def recorded(key: str) -> Verdict | None:
-    """The verdict kept for this function and implementation, if there is one."""
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in load().get(key, {}).items() if k != "version"}
-    return Verdict(**values) if values else None
+def recorded(key: str, version: str | None) -> tuple[Verdict | None, Places]:
+    """The verdict kept for this function and implementation in ``version``, if there is one, and where the error of
+    whatever version is kept was largest."""
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in load().get(key, {}).items()}
+    if not values:
+        return None, ()
+    same = values.pop("version", None) == version
+    verdict = Verdict(**values)
+    return verdict if same else None, [verdict.where]
 
 
 def record(key: str, verdict: Verdict, version: str | None) -> None:
@@ -202,19 +208,24 @@ def _row(name: str, dtype: str, which: str, results: dict[str, Any]) -> str:
     largest = f"{v['largest_ulp']:.3f}" if v["largest_ulp"] < 1e4 else f"{v['largest_ulp']:.1e}"
     shown = f"**{largest}**" if which == "fuseline" else largest
     share = f"{100 * v['correctly_rounded']:.2f} %"
-    by = f"{which} {v['version']}" if "version" in v else which
+    by = named(which, v.get("version"))
     return f"| {name} | {by} | {shown} | {at} | {v['mean_ulp']:.3g} | {share} | {v['special_failures']} | {inputs} |"
 
 
 # ── command line ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def show(key: str, v: Verdict, seconds: float) -> None:
+def named(which: str, version: str | None) -> str:
+    """An implementation with its version, where it has one of its own."""
+    return f"{which} {version}" if version else which
+
+
+def show(name: str, v: Verdict, seconds: float) -> None:
     """One line for a person."""
     where = ", ".join(f"{w!r} ({float(w).hex()})" for w in v.where)
     special = f"; {v.special_failures} wrong special values, first at {v.special_where}" if v.special_failures else ""
     print(
-        f"{key}: largest {v.largest_ulp:.4f} ulp at {where}; mean {v.mean_ulp:.4f}; "
+        f"{name}: largest {v.largest_ulp:.4f} ulp at {where}; mean {v.mean_ulp:.4f}; "
         f"{100 * v.correctly_rounded:.3f} % correctly rounded; {v.samples:,} inputs, {v.searched:,} more searched; "
         f"{seconds:.0f} s{special}",
         flush=True,
@@ -234,7 +245,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--dtype", action="append", choices=tuple(DTYPES), help="may be repeated; both by default")
     parser.add_argument("--implementation", action="append", choices=tuple(IMPLEMENTATIONS), help="fuseline by default")
     parser.add_argument("--callable", help="module:name of another implementation to judge")
-    parser.add_argument("--samples", type=float, help="this many samples; 0 adds a search to those recorded")
+    parser.add_argument(
+        "--samples", type=float, help="this many samples; 0 adds a search to those recorded, if of the same version"
+    )
     parser.add_argument("--search", type=float, help="so many more inputs around the worst; by default a tenth")
     parser.add_argument("--near", action="append", type=operands, help="search here too: X or X,Y; may be repeated")
     parser.add_argument("--limit", type=float, help="fail where an error exceeds this many ulp")
@@ -254,10 +267,12 @@ def main(arguments: list[str] | None = None) -> int:
                     continue
                 started = time.perf_counter()
                 key = f"{name} {dtype} {which}"
-                verdict = judged(name, function, dtype, counts, recorded(key), options.near or ())
-                show(key, verdict, time.perf_counter() - started)
+                version = importlib.metadata.version(which) if which in PEERS else None
+                before, worst = recorded(key, version)
+                verdict = judged(name, function, dtype, counts, before, [*(options.near or ()), *worst])
+                show(f"{name} {dtype} {named(which, version)}", verdict, time.perf_counter() - started)
                 if options.record:
-                    record(key, verdict, importlib.metadata.version(which) if which in PEERS else None)
+                    record(key, verdict, version)
                 over = options.limit is not None and verdict.largest_ulp > options.limit
                 passed &= not over and verdict.special_failures == 0
     return 0 if passed else 1

@@ -81,8 +81,11 @@ class Operation:
         return None if found is None else str(found.__name__)
 
 
-def _row(name: str, arity: int, rule: TypeRule, meaning: Callable[..., Any] | None, doc: str, **more: Any) -> Operation:
-    return Operation(name, arity, rule, meaning, doc, **more)
+def _row(
+    name: str, arity: int, rule: TypeRule, meaning: Callable[..., Any] | None, doc: str, *spellings: str, **more: Any
+) -> Operation:
+    """An operation; in this order its rows take a line each."""
+    return Operation(name, arity, rule, meaning, doc, spellings, **more)
 
 
 def _sources() -> list[Operation]:
@@ -95,78 +98,30 @@ def _sources() -> list[Operation]:
 
 
 def _arithmetic() -> list[Operation]:
-    exact_commuting: dict[str, Any] = {"primitive": True, "commutative": True}
+    commuting: dict[str, Any] = {"primitive": True, "commutative": True}
     rounded: dict[str, Any] = {"primitive": True, "exactness": "rounded"}
     return [
-        _row("add", 2, "arithmetic", np.add, "sum", spellings=("add",), infix="+", commutative=True, **rounded),
-        _row("sub", 2, "arithmetic_no_bool", np.subtract, "difference", spellings=("subtract",), infix="-", **rounded),
-        _row(
-            "mul",
-            2,
-            "arithmetic",
-            np.multiply,
-            "product",
-            spellings=("multiply",),
-            infix="*",
-            commutative=True,
-            **rounded,
-        ),
-        _row("div", 2, "divide", np.divide, "quotient", spellings=("divide", "true_divide"), infix="/", **rounded),
-        _row(
-            "floordiv",
-            2,
-            "bool_to_i8",
-            np.floor_divide,
-            "quotient rounded down",
-            spellings=("floor_divide",),
-            infix="//",
-        ),
-        _row(
-            "mod",
-            2,
-            "bool_to_i8",
-            np.remainder,
-            "remainder with the divisor's sign",
-            spellings=("mod", "remainder"),
-            infix="%",
-        ),
-        _row(
-            "fmod", 2, "bool_to_i8", np.fmod, "remainder with the dividend's sign", spellings=("fmod",), primitive=True
-        ),
+        _row("add", 2, "arithmetic", np.add, "sum", "add", infix="+", commutative=True, **rounded),
+        _row("sub", 2, "arithmetic_no_bool", np.subtract, "difference", "subtract", infix="-", **rounded),
+        _row("mul", 2, "arithmetic", np.multiply, "product", "multiply", infix="*", commutative=True, **rounded),
+        _row("div", 2, "divide", np.divide, "quotient", "divide", "true_divide", infix="/", **rounded),
+        _row("floordiv", 2, "bool_to_i8", np.floor_divide, "quotient rounded down", "floor_divide", infix="//"),
+        _row("mod", 2, "bool_to_i8", np.remainder, "remainder with the divisor's sign", "mod", "remainder", infix="%"),
+        _row("fmod", 2, "bool_to_i8", np.fmod, "remainder with the dividend's sign", "fmod", primitive=True),
         _row("quotient", 2, "bitwise", nm.quotient, "integer quotient rounded toward zero", primitive=True),
-        _row("pow", 2, "bool_to_i8", nm.power, "power", spellings=("power", "pow"), infix="**", exactness="measured"),
-        _row("neg", 1, "arithmetic_no_bool", np.negative, "sign flipped", spellings=("negative",), primitive=True),
-        _row("abs", 1, "arithmetic", np.absolute, "magnitude", spellings=("abs", "absolute"), primitive=True),
-        _row("sign", 1, "arithmetic_no_bool", np.sign, "-1, 0, 1 or NaN", spellings=("sign",)),
-        _row("square", 1, "bool_to_i8", np.square, "x*x", spellings=("square",), exactness="rounded"),
-        _row("reciprocal", 1, "bool_to_i8", nm.reciprocal, "1/x", spellings=("reciprocal",), exactness="rounded"),
-        _row("fma", 3, "arithmetic_no_bool", nm.fma, "a*b + c rounded once", spellings=("fma",), **rounded),
-        _row(
-            "minimum",
-            2,
-            "arithmetic",
-            nm.minimum,
-            "the smaller, NaN wins, -0 below +0",
-            spellings=("minimum",),
-            **exact_commuting,
-        ),
-        _row(
-            "maximum",
-            2,
-            "arithmetic",
-            nm.maximum,
-            "the larger, NaN wins, +0 above -0",
-            spellings=("maximum",),
-            **exact_commuting,
-        ),
-        _row(
-            "fmin", 2, "arithmetic", nm.fmin, "the smaller, numbers win over NaN", spellings=("fmin",), commutative=True
-        ),
-        _row(
-            "fmax", 2, "arithmetic", nm.fmax, "the larger, numbers win over NaN", spellings=("fmax",), commutative=True
-        ),
-        _row("clip", 3, "arithmetic", nm.clip, "minimum(maximum(x, low), high)", spellings=("clip",)),
-        _row("copysign", 2, "float", nm.copysign, "x with the sign of y, that of NaN being +", spellings=("copysign",)),
+        _row("pow", 2, "bool_to_i8", nm.power, "power", "power", "pow", infix="**", exactness="measured"),
+        _row("neg", 1, "arithmetic_no_bool", np.negative, "sign flipped", "negative", primitive=True),
+        _row("abs", 1, "arithmetic", np.absolute, "magnitude", "abs", "absolute", primitive=True),
+        _row("sign", 1, "arithmetic_no_bool", np.sign, "-1, 0, 1 or NaN", "sign"),
+        _row("square", 1, "bool_to_i8", np.square, "x*x", "square", exactness="rounded"),
+        _row("reciprocal", 1, "bool_to_i8", nm.reciprocal, "1/x", "reciprocal", exactness="rounded"),
+        _row("fma", 3, "arithmetic_no_bool", nm.fma, "a*b + c rounded once", "fma", **rounded),
+        _row("minimum", 2, "arithmetic", nm.minimum, "the smaller, NaN wins, -0 below +0", "minimum", **commuting),
+        _row("maximum", 2, "arithmetic", nm.maximum, "the larger, NaN wins, +0 above -0", "maximum", **commuting),
+        _row("fmin", 2, "arithmetic", nm.fmin, "the smaller, numbers win over NaN", "fmin", commutative=True),
+        _row("fmax", 2, "arithmetic", nm.fmax, "the larger, numbers win over NaN", "fmax", commutative=True),
+        _row("clip", 3, "arithmetic", nm.clip, "minimum(maximum(x, low), high)", "clip"),
+        _row("copysign", 2, "float", nm.copysign, "x with the sign of y, that of NaN being +", "copysign"),
         _row("with_sign", 2, "float", np.copysign, "x with the sign bit of y", primitive=True),
     ]
 
@@ -174,95 +129,39 @@ def _arithmetic() -> list[Operation]:
 def _rounding_and_predicates() -> list[Operation]:
     p: dict[str, Any] = {"primitive": True}
     return [
-        _row("floor", 1, "whole", np.floor, "rounded down", spellings=("floor",), **p),
-        _row("ceil", 1, "whole", np.ceil, "rounded up", spellings=("ceil",), **p),
-        _row("trunc", 1, "whole", np.trunc, "rounded toward zero", spellings=("trunc", "fix"), **p),
-        _row("round", 1, "whole", np.round, "rounded to nearest, ties to even; integers stay", spellings=("round",)),
-        _row("rint", 1, "float", np.rint, "rounded to nearest, ties to even", spellings=("rint",), **p),
-        _row("isnan", 1, "predicate", np.isnan, "is NaN", spellings=("isnan",)),
-        _row("isinf", 1, "predicate", np.isinf, "is infinite", spellings=("isinf",)),
-        _row("isfinite", 1, "predicate", np.isfinite, "is neither NaN nor infinite", spellings=("isfinite",)),
-        _row("signbit", 1, "predicate", nm.signbit, "is below +0; NaN is not", spellings=("signbit",)),
-        _row("lt", 2, "compare", np.less, "less", spellings=("less",), infix="<", **p),
-        _row("le", 2, "compare", np.less_equal, "less or equal", spellings=("less_equal",), infix="<=", **p),
-        _row("eq", 2, "compare", np.equal, "equal", spellings=("equal",), infix="==", commutative=True, **p),
-        _row(
-            "ne", 2, "compare", np.not_equal, "not equal", spellings=("not_equal",), infix="!=", commutative=True, **p
-        ),
-        _row("gt", 2, "compare", np.greater, "greater", spellings=("greater",), infix=">", **p),
-        _row("ge", 2, "compare", np.greater_equal, "greater or equal", spellings=("greater_equal",), infix=">=", **p),
+        _row("floor", 1, "whole", np.floor, "rounded down", "floor", **p),
+        _row("ceil", 1, "whole", np.ceil, "rounded up", "ceil", **p),
+        _row("trunc", 1, "whole", np.trunc, "rounded toward zero", "trunc", "fix", **p),
+        _row("round", 1, "whole", np.round, "rounded to nearest, ties to even; integers stay", "round"),
+        _row("rint", 1, "float", np.rint, "rounded to nearest, ties to even", "rint", **p),
+        _row("isnan", 1, "predicate", np.isnan, "is NaN", "isnan"),
+        _row("isinf", 1, "predicate", np.isinf, "is infinite", "isinf"),
+        _row("isfinite", 1, "predicate", np.isfinite, "is neither NaN nor infinite", "isfinite"),
+        _row("signbit", 1, "predicate", nm.signbit, "is below +0; NaN is not", "signbit"),
+        _row("lt", 2, "compare", np.less, "less", "less", infix="<", **p),
+        _row("le", 2, "compare", np.less_equal, "less or equal", "less_equal", infix="<=", **p),
+        _row("eq", 2, "compare", np.equal, "equal", "equal", infix="==", commutative=True, **p),
+        _row("ne", 2, "compare", np.not_equal, "not equal", "not_equal", infix="!=", commutative=True, **p),
+        _row("gt", 2, "compare", np.greater, "greater", "greater", infix=">", **p),
+        _row("ge", 2, "compare", np.greater_equal, "greater or equal", "greater_equal", infix=">=", **p),
     ]
 
 
 def _bits_and_choice() -> list[Operation]:
     p: dict[str, Any] = {"primitive": True}
+    commuting: dict[str, Any] = {"primitive": True, "commutative": True}
     return [
-        _row(
-            "and",
-            2,
-            "bitwise",
-            np.bitwise_and,
-            "bitwise and",
-            spellings=("bitwise_and",),
-            infix="&",
-            commutative=True,
-            **p,
-        ),
-        _row(
-            "or", 2, "bitwise", np.bitwise_or, "bitwise or", spellings=("bitwise_or",), infix="|", commutative=True, **p
-        ),
-        _row(
-            "xor",
-            2,
-            "bitwise",
-            np.bitwise_xor,
-            "bitwise exclusive or",
-            spellings=("bitwise_xor",),
-            infix="^",
-            commutative=True,
-            **p,
-        ),
-        _row(
-            "invert",
-            1,
-            "bitwise",
-            np.invert,
-            "bits flipped; logical not of a bool",
-            spellings=("invert", "bitwise_not"),
-            **p,
-        ),
-        _row("shl", 2, "shift", nm.shift_left, "shifted left", spellings=("left_shift",), infix="<<", **p),
-        _row(
-            "shr",
-            2,
-            "shift",
-            nm.shift_right,
-            "shifted right, keeping a signed value's sign",
-            spellings=("right_shift",),
-            infix=">>",
-            **p,
-        ),
-        _row("logical_and", 2, "logical", np.logical_and, "both nonzero", spellings=("logical_and",), commutative=True),
-        _row("logical_or", 2, "logical", np.logical_or, "either nonzero", spellings=("logical_or",), commutative=True),
-        _row(
-            "logical_xor",
-            2,
-            "logical",
-            np.logical_xor,
-            "exactly one nonzero",
-            spellings=("logical_xor",),
-            commutative=True,
-        ),
-        _row("logical_not", 1, "logical", np.logical_not, "is zero", spellings=("logical_not",)),
-        _row(
-            "where",
-            3,
-            "select",
-            np.where,
-            "the second operand where the first is true, else the third",
-            spellings=("where",),
-            **p,
-        ),
+        _row("and", 2, "bitwise", np.bitwise_and, "bitwise and", "bitwise_and", infix="&", **commuting),
+        _row("or", 2, "bitwise", np.bitwise_or, "bitwise or", "bitwise_or", infix="|", **commuting),
+        _row("xor", 2, "bitwise", np.bitwise_xor, "bitwise exclusive or", "bitwise_xor", infix="^", **commuting),
+        _row("invert", 1, "bitwise", np.invert, "bits flipped; logical not of a bool", "invert", "bitwise_not", **p),
+        _row("shl", 2, "shift", nm.shift_left, "shifted left", "left_shift", infix="<<", **p),
+        _row("shr", 2, "shift", nm.shift_right, "shifted right, a sign being kept", "right_shift", infix=">>", **p),
+        _row("logical_and", 2, "logical", np.logical_and, "both nonzero", "logical_and", commutative=True),
+        _row("logical_or", 2, "logical", np.logical_or, "either nonzero", "logical_or", commutative=True),
+        _row("logical_xor", 2, "logical", np.logical_xor, "exactly one nonzero", "logical_xor", commutative=True),
+        _row("logical_not", 1, "logical", np.logical_not, "is zero", "logical_not"),
+        _row("where", 3, "select", np.where, "the second where the first is true, else the third", "where", **p),
         _row("cast", 1, "cast", None, "converted to another dtype, rounding", **p),
         _row("bitcast", 1, "bitcast", None, "the same bits as another dtype", **p),
         _row("lookup", 1, "lookup", None, "an entry of a small constant table", **p),
@@ -271,10 +170,9 @@ def _bits_and_choice() -> list[Operation]:
 
 def _functions() -> list[Operation]:
     def function(name: str, meaning: Callable[..., Any], doc: str, *others: str, arity: int = 1) -> Operation:
-        spellings = (name, *others)
-        return _row(name, arity, "float", nm.via_double(meaning), doc, spellings=spellings, exactness="measured")
+        return _row(name, arity, "float", nm.via_double(meaning), doc, name, *others, exactness="measured")
 
-    sqrt = _row("sqrt", 1, "float", np.sqrt, "square root", spellings=("sqrt",), exactness="rounded", primitive=True)
+    sqrt = _row("sqrt", 1, "float", np.sqrt, "square root", "sqrt", exactness="rounded", primitive=True)
     return [
         sqrt,
         function("rsqrt", lambda x: 1.0 / np.sqrt(x), "1/sqrt(x); -inf at -0 as C23's rsqrt"),
@@ -305,7 +203,7 @@ def _functions() -> list[Operation]:
         function("silu", nm.silu, "x*sigmoid(x)", "swish"),
         function("gelu", nm.gelu, "x*Phi(x), the erf form"),
         function("gelu_tanh", nm.gelu_tanh, "GELU's tanh form"),
-        _row("relu", 1, "arithmetic_no_bool", nm.relu, "maximum(x, 0)", spellings=("relu",)),
+        _row("relu", 1, "arithmetic_no_bool", nm.relu, "maximum(x, 0)", "relu"),
         function("hypot", np.hypot, "sqrt(x*x + y*y) without overflow", arity=2),
         function("atan2", np.arctan2, "angle of (x, y)", "arctan2", arity=2),
         function("logaddexp", np.logaddexp, "log(exp(x) + exp(y))", arity=2),
@@ -315,12 +213,12 @@ def _functions() -> list[Operation]:
 def _reductions() -> list[Operation]:
     kind: dict[str, Any] = {"index_rule": "reduction"}
     return [
-        _row("sum", 1, "reduce_sum", None, "sum over axes", spellings=("sum",), exactness="tree", **kind),
-        _row("mean", 1, "reduce_float", None, "mean over axes", spellings=("mean",), exactness="tree", **kind),
-        _row("max", 1, "reduce_same", nm.maximum, "largest over axes, NaN wins", spellings=("max", "amax"), **kind),
-        _row("min", 1, "reduce_same", nm.minimum, "smallest over axes, NaN wins", spellings=("min", "amin"), **kind),
-        _row("any", 1, "reduce_bool", np.logical_or, "any nonzero over axes", spellings=("any",), **kind),
-        _row("all", 1, "reduce_bool", np.logical_and, "all nonzero over axes", spellings=("all",), **kind),
+        _row("sum", 1, "reduce_sum", None, "sum over axes", "sum", exactness="tree", **kind),
+        _row("mean", 1, "reduce_float", None, "mean over axes", "mean", exactness="tree", **kind),
+        _row("max", 1, "reduce_same", nm.maximum, "largest over axes, NaN wins", "max", "amax", **kind),
+        _row("min", 1, "reduce_same", nm.minimum, "smallest over axes, NaN wins", "min", "amin", **kind),
+        _row("any", 1, "reduce_bool", np.logical_or, "any nonzero over axes", "any", **kind),
+        _row("all", 1, "reduce_bool", np.logical_and, "all nonzero over axes", "all", **kind),
     ]
 
 
@@ -328,7 +226,7 @@ def _tuples() -> list[Operation]:
     kind: dict[str, Any] = {"index_rule": "tuple", "flops_per_element": 0}
     both = "quotient rounded down, and remainder"
     return [
-        _row("divmod", 2, "tuple", None, both, spellings=("divmod",), parts=("floordiv", "mod"), **kind),
+        _row("divmod", 2, "tuple", None, both, "divmod", parts=("floordiv", "mod"), **kind),
         _row("proj", 1, "tuple", None, "one of several results, chosen by the attribute index", **kind),
         _row("repeat", ANY, "tuple", None, "the graph in the attribute body, applied count times", **kind),
     ]

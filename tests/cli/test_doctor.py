@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -80,7 +83,7 @@ def test_a_missing_optional_package_names_the_extra_and_is_healthy(monkeypatch, 
     facts = json.loads(capsys.readouterr().out)
     optional = next(check for check in facts["checks"] if check["item"] == "optional_packages")
     assert optional["state"] == "limited"
-    assert "fuseline[planner]" in optional["advice"]
+    assert "[planner]" in optional["advice"]
 
 
 @pytest.mark.parametrize("language", catalogue.LANGUAGES)
@@ -117,13 +120,29 @@ def test_an_unusable_cache_is_told_and_is_no_obstacle(checks_with, tmp_path) -> 
     assert str(blocked) in found.advice
 
 
-def test_a_working_cache_is_good_and_private(checks_with, tmp_path) -> None:
+def test_an_empty_cache_is_good_and_stays_empty(checks_with, tmp_path) -> None:
     found = checks_with(FUSELINE_CACHE_DIR=str(tmp_path / "new"))["cache"]
     assert found.state == "good"
-    entries = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert entries
-    for entry in entries:
-        assert entry.parent.stat().st_mode & 0o777 == 0o700
+    assert "empty" in found.found
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_in_the_cache_is_told_and_stays(checks_with, tmp_path) -> None:
+    kept = cache.ObjectCache(tmp_path / "objects")
+    assert kept.put(cache.key("mine"), b"x" * 968)
+    found = checks_with(FUSELINE_CACHE_DIR=str(tmp_path))["cache"]
+    assert found.state == "good" and "1 kB of at most" in found.found
+    assert [p.name for p in kept.directory.iterdir()] == [cache.key("mine") + ".flc"]
+
+
+def test_a_process_that_examines_leaves_no_compiled_code(tmp_path) -> None:
+    environment = os.environ | {"FUSELINE_CACHE_DIR": str(tmp_path / "new")}
+    for _ in range(2):
+        command = [sys.executable, "-m", "fuseline", "doctor", "--json", "--lang", "en"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        checks = {check["item"]: check for check in json.loads(done.stdout)["checks"]}
+        assert "empty" in checks["cache"]["found"] and checks["kernel"]["state"] == "good"
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_cache_that_is_off_is_told(checks_with) -> None:

@@ -31,6 +31,6 @@ def test_a_shared_option_has_one_help_text_and_one_form(option: str) -> None:
     assert len(next(iter(told.values()))) > 1
 
 
-def test_every_command_that_reports_speaks_both_languages() -> None:
-    silent = [name for name, c in commands() if not any("--lang" in p.opts for p in c.params)]
-    assert silent == ["emit"]  # its answer is program text
+@pytest.mark.parametrize("option", ["--lang", "--json"])
+def test_every_command_speaks_both_languages_and_json(option: str) -> None:
+    assert [name for name, c in commands() if not any(option in p.opts for p in c.params)] == []

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,16 +32,28 @@ def blocks(name: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_python_runs_and_gives_what_numpy_gives(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(7)
-    x, b, r = (rng.standard_normal(1000, dtype=np.float32) for _ in range(3))
-    names: dict[str, object] = {"x": x, "b": b, "r": r}
+    names: dict[str, Any] = {}
     (code,) = blocks(name, "python")
     exec(compile(code, name, "exec"), names)
+    x, b, r = (names[operand] for operand in "xbr")
     h = (x + b).astype(np.float64)
     expected = 0.5 * h * (1 + np.tanh(0.7978845608 * (h + 0.044715 * h**3))) + r
     np.testing.assert_allclose(names["out"], expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(names["gate"](x, b), x / (1 + np.exp(-x)) * b, rtol=1e-5, atol=1e-6)  # type: ignore[operator]
+    np.testing.assert_allclose(names["gate"](x, b), x / (1 + np.exp(-x)) * b, rtol=1e-5, atol=1e-6)
     assert "kernel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_python_runs_when_it_is_pasted_into_an_interpreter(name: str, tmp_path: Path) -> None:
+    """Which reads a statement at a time, supplies nothing, and goes on after an error."""
+    (code,) = blocks(name, "python")
+    environment = os.environ | {"PYTHONUTF8": "1"}
+    done = subprocess.run(
+        [sys.executable, "-q", "-i"],
+        input=code, cwd=tmp_path, env=environment, capture_output=True, text=True, encoding="utf-8", check=True,
+    )  # fmt: skip
+    assert "Error" not in done.stderr, done.stderr
+    assert "kernel" in done.stdout and "ufunc" in done.stdout
 
 
 def test_both_languages_show_the_same_program_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 from fractions import Fraction
@@ -227,3 +228,40 @@ def test_a_search_alone_is_added_to_what_was_recorded(tmp_path: Path, monkeypatc
     assert second["searched"] > 900_000 and second["largest_ulp"] >= first["largest_ulp"]
     assert {k: second[k] for k in ("samples", "mean_ulp")} == {k: first[k] for k in ("samples", "mean_ulp")}
     assert "1e6 + 1e6" in (tmp_path / "accuracy.md").read_text()
+
+
+def test_another_packages_figure_stands_beside_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the page and on the terminal; fuseline's own is the checkout's and has none."""
+    monkeypatch.setattr(accuracy, "RESULTS", tmp_path / "accuracy.json")
+    monkeypatch.setattr(accuracy, "PAGE", tmp_path / "accuracy.md")
+    monkeypatch.setattr(accuracy, "samples", lambda *_: iter([(INPUTS,)]))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"7.8.{len(name)}")
+    for peer in sorted(accuracy.PEERS):
+        monkeypatch.setitem(accuracy.IMPLEMENTATIONS, peer, lambda name, dtype: np.exp)
+        asked = ["--function", "exp", "--dtype", "f32", "--samples", "1e5", "--implementation", peer]
+        accuracy.main([*asked, "--search", "0", "--record"])
+        named = f"{peer} 7.8.{len(peer)}"
+        assert f"| exp | {named} |" in (tmp_path / "accuracy.md").read_text()
+        assert f"exp f32 {named}: largest" in capsys.readouterr().out
+    accuracy.main(["--function", "exp", "--dtype", "f32", "--samples", "1e5", "--search", "0", "--record"])
+    assert "| exp | fuseline |" in (tmp_path / "accuracy.md").read_text()
+
+
+def test_what_another_version_gave_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one row would be of two versions and name one of them."""
+    monkeypatch.setattr(accuracy, "RESULTS", tmp_path / "accuracy.json")
+    monkeypatch.setattr(accuracy, "PAGE", tmp_path / "accuracy.md")
+    monkeypatch.setattr(accuracy, "samples", lambda *_: iter([(INPUTS,)]))
+    asked = ["--function", "exp", "--dtype", "f32", "--implementation", "numpy", "--search", "0", "--record"]
+    accuracy.main([*asked, "--samples", "1e5"])
+    worse = json.loads((tmp_path / "accuracy.json").read_text())
+    for version in ("0.9", None):  # an older one, and one from before versions were recorded
+        worse["exp f32 numpy"] |= {"version": version, "largest_ulp": 99.0}
+        if version is None:
+            del worse["exp f32 numpy"]["version"]
+        (tmp_path / "accuracy.json").write_text(json.dumps(worse))
+        accuracy.main([*asked, "--samples", "0"])
+        found = json.loads((tmp_path / "accuracy.json").read_text())["exp f32 numpy"]
+        assert found["largest_ulp"] < 99 and found["version"] == np.__version__

@@ -172,6 +172,20 @@ def test_no_directory_means_no_cache_and_clear_empties_one(objects: ObjectCache)
     assert objects.clear() == 1 and objects.get(KEY) is None
 
 
+def test_what_is_written_on_trial_is_gone_afterwards(objects: ObjectCache) -> None:
+    directory, keys = objects.directory, [cache.key(name) for name in "abc"]
+    assert directory is not None
+    with objects.on_trial():
+        assert objects.put(keys[0], b"1") and objects.get(keys[0]) == b"1"
+    assert not directory.exists()
+    assert objects.put(keys[1], b"2")
+    with pytest.raises(ValueError, match="on the way"), objects.on_trial():
+        assert objects.put(keys[2], b"3")
+        raise ValueError("on the way")
+    assert [objects.get(key) for key in keys] == [None, b"2", None]
+    assert objects.put(keys[2], b"3") and objects.get(keys[2]) == b"3"
+
+
 def test_keys_tell_lists_of_parts_apart() -> None:
     assert cache.key("ab", "c") != cache.key("a", "bc") != cache.key("abc")
     assert cache.key("a", b"b") == cache.key(b"a", "b")

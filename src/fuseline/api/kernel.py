@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuseline.api.emitting import EmitTarget, emit_text
+from fuseline.api.emitting import emit_text
 from fuseline.api.program import Source, as_program
+from fuseline.api.program import graph as graph_of
+from fuseline.codegen.targets import EmitTarget, Functions
 from fuseline.errors import TraceError, TypeRuleError, UnsupportedError, UsageError
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
@@ -21,8 +23,8 @@ from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.program import Declaration, Program
-from fuseline.ir.size import check_given
-from fuseline.ir.specialise import input_types, specialise, specialise_for_numbers
+from fuseline.ir.size import Shape, check_given
+from fuseline.ir.specialise import specialise_for_numbers
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 _KERNEL_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
 """What kernels take; loops of a ufunc are in this order, NumPy's order of preference."""
+
+
+_AXES_UNKNOWN = "the axes of the reductions are not known, so they share no loops; give a shape"
 
 
 def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str | None = None) -> Kernel:
@@ -136,18 +141,40 @@ class Kernel:
                 f'kernel.emit(target, dtype="i32") or fuseline.graph(kernel, "i32")'
             ) from None
 
-    def _graph_in(self, dtype: DType) -> Graph:
-        """The optimised graph with ``dtype`` for inputs that are not declared."""
-        return optimize(specialise(self.program, input_types(self.program, dtype)))
+    def _graph_in(
+        self, dtype: DType | str, shape: Shape | None = None, sizes: Mapping[str, int] | None = None
+    ) -> Graph:
+        """The optimised graph with ``dtype`` and ``shape`` for inputs that are not declared."""
+        return optimize(graph_of(self.program, dtype, None, shape, sizes))
 
-    def emit(self, target: EmitTarget = "c", *, dtype: DType | str | None = None) -> str:
-        """The program as text: NumPy calls, C11, LLVM IR or assembly of this machine's body.
+    def emit(
+        self,
+        target: EmitTarget = "c",
+        *,
+        dtype: DType | str | None = None,
+        shape: Shape | None = None,
+        sizes: Mapping[str, int] | None = None,
+        functions: Functions = "own",
+        header: bool = False,
+    ) -> str:
+        """The program as text: what ``fuseline emit`` writes of it, as a function of the kernel's name.
 
-        ``dtype`` replaces float32 for inputs that are not declared. Raises `UnsupportedError` for a program that the
-        target cannot express and `UnknownNameError` for a target that does not exist.
+        Args:
+            target: NumPy calls (``numpy``, and ``numpy-planned`` in one allocation), C11 (``c``), LLVM IR (``llvm``),
+                assembly of this machine's body (``asm``), the ``graph`` in its text form, or its loops (``nest``).
+            dtype: dtype of the inputs that are not declared; float32 unless given.
+            shape: their shape; any unless given.
+            sizes: values of named sizes; those without one stay symbolic.
+            functions: in C, our own functions written out, or calls of the C library (``libm``).
+            header: the header of the C text instead.
+
+        Raises `UnsupportedError` for a program that the target cannot express and for options of C with another
+        target, `UnknownNameError` for a target that does not exist.
         """
-        graph = self.graph if dtype is None else self._graph_in(dtype_of(dtype))
-        return emit_text(graph, target, self.name)
+        default = dtype is None and shape is None and sizes is None
+        graph = self.graph if default else self._graph_in(F32 if dtype is None else dtype, shape, sizes)
+        emitted = emit_text(graph, target, self.name, functions=functions, header=header)
+        return f"# {_AXES_UNKNOWN}\n{emitted.text}" if emitted.axes_unknown else emitted.text
 
     def __repr__(self) -> str:
         return f"<fuseline kernel {self.__doc__ if self.__doc__ else self.name}>"

@@ -103,19 +103,12 @@ def measure(
     rows are timed.
     """
     tell = progress or (lambda _: None)
-    if not _is_count(n):
-        raise UsageError(f"n is the elements of an array, a whole number of at least 1, not {n!r:.60}")
-    if thread_counts is not None and not _are_counts(thread_counts):
-        raise UsageError(f"thread counts are whole numbers of at least 1, as [1, 4], not {thread_counts!r:.60}")
+    _check_counts(n, thread_counts)
     program = as_program(source, outputs)
     count = max(1, n // QUICK_FACTOR) if quick else n
     bound = bound_sizes(program, sizes)
-    graph = optimize(specialise(program, input_types(program, dtype_of(dtype), (count,), bound)))
+    graph, symbolic = _graphs(program, dtype_of(dtype), count, bound)
     _check_memory(graph)
-    symbolic = optimize(specialise(program, input_types(program, dtype_of(dtype))))
-    shapes = {node.tensor.shape for node in symbolic.inputs}
-    if None in shapes and any(shapes):  # what is declared meets what is not at these very lengths
-        symbolic = graph
     counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
     with np.errstate(all="ignore"), ExitStack() as pools:
         bench = _Bench(program, graph, symbolic, {**bound, "n": count}, pools)
@@ -139,6 +132,22 @@ def measure(
     if interrupted:
         raise MeasuringInterrupted(rows)
     return rows
+
+
+def _check_counts(n: object, thread_counts: object) -> None:
+    if not _is_count(n):
+        raise UsageError(f"n is the elements of an array, a whole number of at least 1, not {n!r:.60}")
+    if thread_counts is not None and not _are_counts(thread_counts):
+        raise UsageError(f"thread counts are whole numbers of at least 1, as [1, 4], not {thread_counts!r:.60}")
+
+
+def _graphs(program: Program, dtype: DType, count: int, bound: Mapping[str, int]) -> tuple[Graph, Graph]:
+    """The program's graph for arrays of ``count`` elements where no shape is declared, and the same with its sizes left
+    open; the first one twice where what is declared meets what is not at these very lengths."""
+    graph = optimize(specialise(program, input_types(program, dtype, (count,), bound)))
+    symbolic = optimize(specialise(program, input_types(program, dtype)))
+    shapes = {node.tensor.shape for node in symbolic.inputs}
+    return graph, graph if None in shapes and any(shapes) else symbolic
 
 
 def _is_count(value: object) -> bool:

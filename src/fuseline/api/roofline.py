@@ -154,17 +154,8 @@ def classify(
     options = Options(chosen, peaks, allow_mixed)
     lookup = Lookup(paths(device_files))
     given = _resolve(device, lookup)
-    if csv is not None:
-        with collection_paused():
-            found, errors = read_rows(csv, given.name if given else "", dtype or "")
-            return _classify_rows(str(csv), found, errors, given, lookup, options)
-    if rows is not None:
-        rows = list(rows)
-        for row in rows:
-            check_types(rows=(row, Row, "Row objects"))
-        return _classify_rows("rows", rows, [], given, lookup, options)
-    if table is not None:
-        return _classify_rows(table, list(bundled_rows(table)), [], given, lookup, options)
+    if any(value is not None for value in whole.values()):
+        return _classify_whole(csv, rows, table, dtype, given, lookup, options)
     if cost is None and not is_given(size, rates, wanted):
         return _overview(given, lookup, options)
     target = given or machine.device(CLASSIFIED_DEVICE, lookup.device_files)
@@ -175,13 +166,41 @@ def classify(
     row = _single_row(name or "", target, dtype, operation, size, _latency_s(latency_us, latency_s), waves, cost)
     owner = machine.device(measured_on, lookup.device_files).name if measured_on else target.name
     row = with_achieved(replace(row, device=owner), _given_rates(row, tflops, gbps, pipes))
+    return _classify_single(row, target, owner, options)
+
+
+def _classify_whole(
+    csv: str | Path | None,
+    rows: Iterable[Row] | None,
+    table: str | None,
+    dtype: str | None,
+    given: Device | None,
+    lookup: Lookup,
+    options: Options,
+) -> Classification:
+    """The rows of a file, of a caller or of a bundled table: the one of the three that is not None."""
+    if csv is not None:
+        with collection_paused():
+            found, errors = read_rows(csv, given.name if given else "", dtype or "")
+            return _classify_rows(str(csv), found, errors, given, lookup, options)
+    if rows is not None:
+        rows = list(rows)
+        for row in rows:
+            check_types(rows=(row, Row, "Row objects"))
+        return _classify_rows("rows", rows, [], given, lookup, options)
+    assert table is not None
+    return _classify_rows(table, list(bundled_rows(table)), [], given, lookup, options)
+
+
+def _classify_single(row: Row, target: Device, owner: str, options: Options) -> Classification:
+    """One row with rates of the machine ``owner``, over the peaks of ``target``."""
     if row.cost() is None and not row.achieved:
         raise UnitError(
             "a latency needs a shape (m, n, k, or all sizes of the operation) or rates (tflops, gbps) beside it"
         )
     result = classify_row(row, target, owner, options)
     _refuse_empty(result)
-    return Classification(chosen, (TableResult("row", (result,), ()),), errors=tuple(_unread([result])))
+    return Classification(options.rule, (TableResult("row", (result,), ()),), errors=tuple(_unread([result])))
 
 
 def _latency_s(latency_us: float | None, latency_s: float | None) -> float | None:

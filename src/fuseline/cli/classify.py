@@ -104,11 +104,7 @@ def classify(
     _refuse_without({"--chart-kind": chart_kind, "--also-device": also_device}, "--chart", chart)
     files = tuple(device_file or ())
     also = [api.device(name, files) for name in also_device or ()]
-    if chart is not None:
-        from fuseline.report.roofline_charts import KINDS, require_chart
-
-        chart_kind = chart_kind or KINDS[0]
-        require_chart(chart, chart_kind)
+    kind = None if chart is None else _required_kind(chart, chart_kind)
     sizes = _sizes(m, n, k, size)
     cost = None
     if formula is not None:
@@ -133,13 +129,19 @@ def classify(
         allow_mixed=allow_mixed,
         device_files=files,
     )
-    if chart is not None and chart_kind is not None:
-        _draw(found, chart, chart_kind, also, language)
-    if as_json:
-        _print_json(found, language)
-    else:
-        _print_text(found, language)
+    if chart is not None and kind is not None:
+        _draw(found, chart, kind, also, language)
+    _print(found, as_json, language)
     return 2 if found.errors else 0
+
+
+def _required_kind(chart: str, kind: str | None) -> str:
+    """The kind of chart, the first one unless one is named, once it is sure that it can be drawn and written."""
+    from fuseline.report.roofline_charts import KINDS, require_chart
+
+    kind = kind or KINDS[0]
+    require_chart(chart, kind)
+    return kind
 
 
 def _refuse_without(options: dict[str, object], wanted: str, value: object) -> None:
@@ -194,14 +196,13 @@ def _count(text: str, option: str) -> int:
         raise UnitError(f"{option}: {error}") from error
 
 
-def _print_json(found: Any, language: str) -> None:
-    from fuseline.report.json_text import print_json
-    from fuseline.report.roofline_notes import note_text
+def _print(found: Any, as_json: bool, language: str) -> None:
+    if as_json:
+        from fuseline.report.json_text import print_json
+        from fuseline.report.roofline_notes import note_text
 
-    print_json(found.to_dict(lambda note: note_text(note, language)))
-
-
-def _print_text(found: Any, language: str) -> None:
+        print_json(found.to_dict(lambda note: note_text(note, language)))
+        return
     from fuseline.report.roofline_document import classification_document
     from fuseline.report.terminal import print_document
 

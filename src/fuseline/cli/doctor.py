@@ -18,6 +18,7 @@ from fuseline.errors import CompilerError, FuselineError, UnsupportedError
 from fuseline.excerpts import printable
 from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.document import Cells, Column, Document, Remarks, Section, Table
+from fuseline.report.installing import install_features, pip_install
 from fuseline.report.json_text import print_json
 from fuseline.report.terminal import print_document
 from fuseline.units import format_bytes, format_time
@@ -58,7 +59,9 @@ def doctor(
 
 
 def examine(language: str) -> Iterator[Check]:
-    """Every check, in the order in which they are printed; texts are in ``language``."""
+    """Every check, in the order in which they are printed; texts are in ``language``. The cache stays as it is."""
+    from fuseline.runtime import cache
+
     yield _python()
     yield _packages(language)
     yield _optional_packages(language)
@@ -66,8 +69,9 @@ def examine(language: str) -> Iterator[Check]:
     yield _threads(language)
     yield _settings(language)
     yield _devices(language)
-    yield _cache(language)
-    yield _kernel(language)
+    with cache.object_cache().on_trial():
+        yield _cache(language)
+        yield _kernel(language)
     yield _c_compiler(language)
 
 
@@ -90,8 +94,8 @@ def _optional_packages(language: str) -> Check:
     missing = [name for name, version in versions.items() if version is None]
     if not missing:
         return Check("optional_packages", _listed(versions, language))
-    extras = ",".join(sorted({str(features[name]) for name in missing}))
-    advice = text("doctor.advice.optional_packages_missing", language, names=", ".join(missing), extras=extras)
+    command = install_features(sorted({str(features[name]) for name in missing}))
+    advice = text("doctor.advice.optional_packages_missing", language, names=", ".join(missing), command=command)
     return Check("optional_packages", _listed(versions, language), "limited", advice)
 
 
@@ -182,11 +186,13 @@ def _cache(language: str) -> Check:
     if store.directory is None:
         advice = text("doctor.advice.cache_off", language)
         return Check("cache", text("doctor.found.cache_off", language), "limited", advice)
+    size_bytes = store.size_bytes()
     content = b"fuseline doctor"
     name = cache.key("doctor")
     works = store.put(name, content) and store.get(name) == content
-    sizes = {"size": format_bytes(store.size_bytes()), "limit": format_bytes(store.limit_bytes)}
-    found = text("doctor.found.cache", language, directory=store.directory, **sizes)
+    size = format_bytes(size_bytes) if size_bytes else text("doctor.found.cache_empty", language)
+    limit = format_bytes(store.limit_bytes)
+    found = text("doctor.found.cache", language, directory=store.directory, size=size, limit=limit)
     if works:
         return Check("cache", found)
     return Check("cache", found, "limited", text("doctor.advice.cache_unusable", language, problem=store.last_problem))
@@ -209,7 +215,8 @@ def _kernel(language: str) -> Check:
         state: State = "broken" if host.target_names() else "limited"
         return Check("kernel", text("doctor.found.nothing", language), state, str(error))
     except (ImportError, OSError, FuselineError) as error:
-        return Check("kernel", str(error), "broken", text("doctor.advice.kernel_fails", language))
+        advice = text("doctor.advice.kernel_fails", language, command=pip_install("--force-reinstall llvmlite"))
+        return Check("kernel", str(error), "broken", advice)
     if not np.array_equal(result, x * x - np.float32(1)):
         unusable = text("doctor.found.unusable", language)
         return Check("kernel", unusable, "broken", text("doctor.advice.kernel_wrong", language))

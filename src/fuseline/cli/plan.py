@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,56 +71,32 @@ def plan(
     its instructions is chosen first. Ctrl-C gives the best answer so far. The status is 1 where --capacity cannot be or
     was not reached.
     """
-    from fuseline.files import require_place
     from fuseline.plan.arena.arguments import capacity_in_bytes
     from fuseline.plan.arena.types import Instance
     from fuseline.report.catalogue import resolve_language
-    from fuseline.units import parse_bytes
 
     language = resolve_language(lang)
     capacity_bytes = capacity_in_bytes(capacity)
     limit_s = _seconds(time_limit)
-    if chart is not None:
-        from fuseline.report.chart_files import require_format
-
-        require_format(chart)
-    if out is not None:
-        require_place(out)
+    _require_places(chart, out)
     given = _read(source)
-    if isinstance(given, Instance):
-        _refuse_for_instance(
-            {"--shape": shape, "--dtype": dtype, "--size": size, "--outputs": outputs, "--alignment": alignment}
-        )
     progress = _SearchLine(language)
+    asked: dict[str, Any] = {
+        "capacity": capacity_bytes,
+        "time_limit_s": limit_s,
+        "seed": seed,
+        "exact": not quick,
+        "on_progress": progress.show_search,
+    }
     joint = None
     try:
         if isinstance(given, Instance):
-            from fuseline.api.planning import plan_buffers
-
-            result = plan_buffers(
-                given,
-                capacity=capacity_bytes,
-                time_limit_s=limit_s,
-                seed=seed,
-                exact=not quick,
-                on_progress=progress.show_search,
+            _refuse_for_instance(
+                {"--shape": shape, "--dtype": dtype, "--size": size, "--outputs": outputs, "--alignment": alignment}
             )
+            result = _placed_buffers(given, asked)
         else:
-            from fuseline.api.planning import plan_program
-
-            joint = plan_program(
-                given,
-                shape,
-                dtype,
-                outputs=parse_names(outputs),
-                sizes=parse_sizes(size),
-                alignment=1 if alignment is None else parse_bytes(alignment),
-                capacity=capacity_bytes,
-                time_limit_s=limit_s,
-                seed=seed,
-                exact=not quick,
-                on_progress=progress.show_search,
-            )
+            joint = _planned_program(given, shape, dtype, outputs, size, alignment, asked)
             result = joint.arena
     except InfeasibleError as error:
         progress.clear()
@@ -134,6 +110,47 @@ def plan(
         _complain_not_found(result, joint, capacity_bytes, language)
         return _NO
     return INTERRUPTED if (joint or result).stopped_because == "interrupted" else 0
+
+
+def _require_places(chart: str | None, out: str | None) -> None:
+    """Raise before any work where what was asked for cannot be drawn or written."""
+    if chart is not None:
+        from fuseline.report.chart_files import require_format
+
+        require_format(chart)
+    if out is not None:
+        from fuseline.files import require_place
+
+        require_place(out)
+
+
+def _placed_buffers(instance: Instance, asked: Mapping[str, Any]) -> PlanResult:
+    from fuseline.api.planning import plan_buffers
+
+    return plan_buffers(instance, **asked)
+
+
+def _planned_program(
+    program: str | Program,
+    shape: str | None,
+    dtype: str | None,
+    outputs: str | None,
+    size: list[str] | None,
+    alignment: str | None,
+    asked: Mapping[str, Any],
+) -> JointPlan:
+    from fuseline.api.planning import plan_program
+    from fuseline.units import parse_bytes
+
+    return plan_program(
+        program,
+        shape,
+        dtype,
+        outputs=parse_names(outputs),
+        sizes=parse_sizes(size),
+        alignment=1 if alignment is None else parse_bytes(alignment),
+        **asked,
+    )
 
 
 def _read(argument: str) -> Instance | str | Program:

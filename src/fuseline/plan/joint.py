@@ -230,19 +230,28 @@ def plan_graph(
         node_limit=BOUNDED_NODES if bounded else None,
         on_progress=on_progress,
     )
-    program_order = dict(schedule.peaks)["program order"] if schedule is not None else None
     return JointPlan(
         graph=graph,
         order=tuple(order),
         schedule=schedule,
         overwrites=overwrites,
         arena=arena,
-        peak_bytes=schedule.peak_bytes if schedule is not None else peak_of(model, order),
-        peak_without_reuse_bytes=peak_of_schedule(plain, order),
-        program_order_peak_bytes=program_order or peak_of_schedule(model, problem.program_order),
+        **_peaks(model, plain, order, schedule),
         seconds=time.perf_counter() - began,
         order_bound=order_bound,
     )
+
+
+def _peaks(
+    model: ScheduleProblem, plain: ScheduleProblem, order: Sequence[int], schedule: Schedule | None
+) -> dict[str, int]:
+    """What `JointPlan` compares: bytes alive in this order, in it without reuse, and in program order."""
+    program_order = dict(schedule.peaks)["program order"] if schedule is not None else None
+    return {
+        "peak_bytes": schedule.peak_bytes if schedule is not None else peak_of(model, order),
+        "peak_without_reuse_bytes": peak_of_schedule(plain, order),
+        "program_order_peak_bytes": program_order or peak_of_schedule(model, model.program_order),
+    }
 
 
 def _time_for_arena(began: float, time_limit_s: float, bounded: bool, schedule: Schedule | None) -> float:

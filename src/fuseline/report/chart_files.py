@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from fuseline.errors import UnsupportedError
 from fuseline.files import require_place, write_atomically
+from fuseline.report.installing import install_features
 from fuseline.report.wrapping import cut, width_of
 
 FORMATS = (".svg", ".png", ".html")
@@ -40,7 +41,7 @@ def require_format(path: str | Path) -> str:
     for package in ("altair", "vl_convert"):
         if importlib.util.find_spec(package) is None:
             raise UnsupportedError(
-                'charts need more packages: pip install "fuseline[charts]", or make charts in a checkout'
+                f"charts need more packages: {install_features(['charts'])}; or, in a checkout, make charts"
             )
     require_place(path)
     return ending

@@ -42,6 +42,8 @@ class ObjectCache:
         self.limit_bytes = limit_bytes
         self.last_problem = ""
         """Why the last read or write did not work; empty when nothing went wrong."""
+        self._on_trial: set[str] | None = None
+        """Keys of what was written in `on_trial`; None outside of it."""
         self._writes = 0
         self._room_bytes = -1
         """Bytes that may be written until entries are counted again; what other processes write is not in it."""
@@ -77,7 +79,28 @@ class ObjectCache:
             self.last_problem = f"cannot write {self.directory}: {error}"
             return False
         self._writes += 1
+        if self._on_trial is not None:
+            self._on_trial.add(key)
         return True
+
+    @contextlib.contextmanager
+    def on_trial(self) -> Iterator[None]:
+        """At its end, what this process wrote into the cache within it is removed again, with folders made for that."""
+        made = (
+            [] if self.directory is None else [p for p in (self.directory, *self.directory.parents) if not p.exists()]
+        )
+        self._on_trial = written = set[str]()
+        try:
+            yield
+        finally:
+            self._on_trial = None
+            with contextlib.suppress(OSError):
+                if self.directory is not None and written:
+                    with _opened(self.directory, create=False) as folder:
+                        for key in written:
+                            _remove(folder, key + _SUFFIX)
+                for path in made:  # the innermost first; one that others have put something into stays
+                    path.rmdir()
 
     def size_bytes(self) -> int:
         """Bytes of all entries together."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fuseline.codegen.c.primitives import LIBM
 from fuseline.codegen.c.text import CText, emit_c
 from fuseline.codegen.lower import lower
+from fuseline.codegen.targets import Functions
 from fuseline.ir.graph import Graph
-
-Functions = Literal["own", "libm"]
-"""Whose exp and tanh a text uses: fuseline's, expanded into it, or the C library's, called by name."""
 
 
 def emit_program(graph: Graph, name: str = "kernel", functions: Functions = "own", note: str = "") -> CText:
