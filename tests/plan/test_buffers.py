@@ -85,3 +85,11 @@ def test_the_order_is_not_searched_where_program_order_is_the_least_possible() -
     in_order = assign_buffers(chain, lambda n: 4)
     assert not may_have_better_order(chain, lambda n: 4, in_order)
     assert in_order.buffer_count == 1
+
+
+def test_the_buffer_of_a_value_that_nobody_reads_is_used_again():
+    g = graph("d = exp(x); y = log(x); z = x*2 + y", outputs=["z"])
+    assert [n.op for n in g.nodes] == ["exp", "log", "mul", "add"]
+    plan = assign_buffers(g, lambda n: 1)
+    simulate(g, plan)
+    assert (plan.buffer_count, plan.most_alive) == (2, 2)
