@@ -1,0 +1,155 @@
+"""Which figures of a machine a rate or a shape is laid against, and what a side without a ratio does to the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fuseline as fl
+from fuseline.cost.shapes import grouped_gemm
+from fuseline.machine import parse_device_text
+from fuseline.roofline.audit import IMPLIED_ROWS
+from fuseline.roofline.ratios import compute_pipe
+
+MACHINE = """
+format = 1
+[[device]]
+name = "x1"
+{pipes}
+[device.memories.hbm]
+bandwidth = [{{ value = "800 GB/s", kind = "effective" }}, {{ value = "1000 GB/s", kind = "datasheet" }}]
+"""
+BOTH = """
+[device.pipes.matrix]
+bf16 = [{ value = "80 TFLOPS", kind = "effective" }, { value = "100 TFLOPS", kind = "datasheet" }]
+[device.pipes.vector]
+f32 = "10 TFLOPS"
+"""
+ONLY_VECTOR = """
+[device.pipes.vector]
+f32 = "10 TFLOPS"
+bf16 = "20 TFLOPS"
+"""
+
+
+def classify(tmp_path: Path, parts: str = BOTH, **arguments: object) -> fl.Classification:
+    path = tmp_path / "x1.toml"
+    path.write_text(MACHINE.format(pipes=parts))
+    return fl.classify(device="x1", device_files=[path], **arguments)  # type: ignore[arg-type]
+
+
+def test_operands_alone_and_with_the_result_have_bounds_of_their_own() -> None:
+    found = fl.classify(m=700, n=700, k=512, dtype="bf16", device="h100").shapes[0].analysis
+    operands, result = 2 * 700 * 512 * 2, 700 * 700 * 2
+    flop = 2 * 700 * 700 * 512
+    assert flop / (operands + result) < found.ridge < flop / operands
+    assert (found.bound, str(found.bounds_inputs)) == ("memory", "compute")
+    assert float(found.intensity) == flop / (operands + result) and float(found.intensity_inputs) == flop / operands
+
+
+def test_what_evenly_hit_experts_cost_takes_their_bytes_over_the_bandwidth() -> None:
+    sizes = {"tokens": 8, "hidden": 7168, "intermediate": 2048, "experts": 256, "topk": 8, "shared": 1}
+    found = fl.classify(operation="moe", sizes=sizes, dtype="bf16", device="h200").shapes[0].analysis
+    assert found.expected is not None
+    hit = 256 * (1 - (1 - 8 / 256) ** 8) + 1
+    moved = 2 * (3 * hit * 7168 * 2048 + 2 * 8 * 7168)
+    assert float(found.expected.time_s) == pytest.approx(moved / 4.8e12)
+
+
+def test_remarks_about_one_shape_are_not_made_about_many() -> None:
+    def codes(m: object) -> set[str]:
+        return {note.code for note in fl.classify(m=m, n=8, k=8, dtype="bf16", device="h100").shapes[0].analysis.notes}
+
+    assert "launch-dominated" in codes(8) or "launch-dominated-assumed" in codes(8)
+    assert not {code for code in codes([8, 8]) if code.startswith("launch-dominated")}
+    one, two = (fl.classify(m=m).shapes[0].analysis for m in (128, [128, 128]))
+    assert "near-ridge" in [note.code for note in one.notes]
+    assert np.all(two.near_ridge) and "near-ridge" not in [note.code for note in two.notes]
+
+
+def test_software_is_read_against_effective_figures_and_limited_by_those_of_the_datasheet(tmp_path: Path) -> None:
+    found = classify(tmp_path, m=4096, n=4096, k=4096, dtype="bf16").shapes[0].analysis
+    (pipe,) = found.pipes
+    assert (pipe.peak.value, pipe.limit.value) == (80e12, 100e12)
+    assert found.ridge == pytest.approx(100)
+    assert float(found.bound_time_s) == pytest.approx(2 * 4096**3 / 100e12)
+    row = classify(tmp_path, tflops=40, gbps=400, dtype="bf16").rows[0]
+    assert (row.ratio("compute"), row.ratio("memory")) == (pytest.approx(0.5), pytest.approx(0.5))
+
+
+def test_a_remark_names_only_the_figures_whose_kind_is_missing(tmp_path: Path) -> None:
+    pipes = BOTH.replace('[{ value = "80 TFLOPS", kind = "effective" }, ', "").replace('"datasheet" }]', '"datasheet" }')
+    found = classify(tmp_path, pipes, tflops=40, gbps=400, dtype="bf16", peaks="effective").rows[0]
+    assert [note.values["pipes"] for note in found.notes if note.code == "kind-absent"] == ["matrix"]
+    shape = classify(tmp_path, pipes, m=4096, n=4096, k=4096, dtype="bf16", peaks="effective").shapes[0].analysis
+    assert [note.values["pipes"] for note in shape.notes if note.code == "kind-absent"] == ["matrix"]
+
+
+def test_without_a_matrix_pipe_products_run_on_the_vector_pipe(tmp_path: Path) -> None:
+    for dtype, used, peak in (("bf16", "bf16", 20e12), ("f16", "f32", 10e12)):
+        found = classify(tmp_path, ONLY_VECTOR, m=64, n=64, k=64, dtype=dtype).shapes[0].analysis
+        assert [(p.pipe, p.dtype, p.peak.value) for p in found.pipes] == [("vector", used, peak)]
+        about = [note for note in found.notes if "matrix" in note.code]
+        assert [(note.code, note.values["dtype"]) for note in about] == [("no-matrix-pipe", used)]
+
+
+def test_arithmetic_is_the_matrix_pipes_unless_only_the_vector_pipe_does_its_format() -> None:
+    (both,) = parse_device_text(MACHINE.format(pipes=BOTH))
+    (vector,) = parse_device_text(MACHINE.format(pipes=ONLY_VECTOR))
+    assert [compute_pipe(both, dtype) for dtype in ("bf16", "f32", "fp8")] == ["matrix", "vector", "matrix"]
+    assert [compute_pipe(vector, dtype) for dtype in ("bf16", "f32", "fp8")] == ["vector", "vector", "matrix"]
+    twice = BOTH.replace("bf16 = [", 'f32 = "50 TFLOPS"\nbf16 = [')
+    (machine,) = parse_device_text(MACHINE.format(pipes=twice))
+    assert compute_pipe(machine, "f32") == "matrix"
+    assert compute_pipe(None, "f32") == "matrix"
+
+
+@pytest.mark.parametrize(
+    ("pipes", "compute", "beside"),
+    [
+        ({"matrix": "40 TFLOPS", "hbm": "80 GB/s"}, 0.5, {}),
+        ({"vector": "5 TFLOPS", "hbm": "80 GB/s"}, 0.5, {}),
+        ({"matrix": "40 TFLOPS", "vector": "1 TFLOPS", "hbm": "80 GB/s"}, 0.5, {"vector": 0.1}),
+        ({"vector": "1 TFLOPS", "matrix": "40 TFLOPS", "hbm": "80 GB/s"}, 0.5, {"vector": 0.1}),
+    ],
+)
+def test_the_vector_pipe_is_the_compute_side_only_where_no_matrix_rate_is_given(
+    tmp_path: Path, pipes: dict[str, str], compute: float, beside: dict[str, float]
+) -> None:
+    row = classify(tmp_path, dtype="bf16", pipes=pipes).rows[0]
+    assert (row.ratio("compute"), row.ratio("memory")) == (pytest.approx(compute), pytest.approx(0.1))
+    third = {p.pipe: p.ratio.value for p in row.pipes if p.side == "third" and p.ratio is not None}
+    assert third == pytest.approx(beside)
+
+
+def test_a_side_that_is_impossible_does_not_hide_the_other(tmp_path: Path) -> None:
+    impossible = classify(tmp_path, tflops=200, gbps=400, dtype="bf16").rows[0]
+    assert [note.code for note in impossible.verdict.notes] == ["side-impossible"]
+    both = classify(tmp_path, tflops=200, gbps=4000, dtype="bf16").rows[0]
+    assert [note.values["side"] for note in both.verdict.notes] == ["compute", "memory"]
+
+
+def test_a_kernel_without_arithmetic_uses_none_of_the_compute_peak(tmp_path: Path) -> None:
+    seconds = 2 * 4 * 2**28 / 760e9
+    row = classify(tmp_path, operation="copy", sizes={"elements": 2**28}, latency_us=seconds * 1e6).rows[0]
+    assert row.bound == "memory" and row.ratio("memory") == pytest.approx(0.95)
+
+
+def test_bytes_of_grouped_products_are_also_counted_for_the_rows_that_rate_and_time_imply() -> None:
+    sizes = {"groups": 4, "n": 4096, "k": 7168}
+    meant, actual = (grouped_gemm(m=m, dtype="fp8", **sizes) for m in (8192, 8200))
+    seconds = 2e-3
+    row = fl.classify(
+        operation="grouped-gemm",
+        sizes={"m": 8192, **sizes},
+        dtype="fp8",
+        latency_us=seconds * 1e6,
+        tflops=actual.flop / seconds / 1e12,
+        gbps=actual.bytes("inputs+scales") / seconds / 1e9,
+    ).rows[0]
+    lines = {line.convention: line for line in row.audit}
+    assert lines[IMPLIED_ROWS].bytes == pytest.approx(actual.bytes("inputs+scales"), rel=1e-12)
+    assert lines["inputs+scales"].bytes == meant.bytes("inputs+scales")
+    assert lines[IMPLIED_ROWS].bytes_per_s == pytest.approx(actual.bytes("inputs+scales") / seconds)
