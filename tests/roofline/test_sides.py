@@ -153,3 +153,28 @@ def test_bytes_of_grouped_products_are_also_counted_for_the_rows_that_rate_and_t
     assert lines[IMPLIED_ROWS].bytes == pytest.approx(actual.bytes("inputs+scales"), rel=1e-12)
     assert lines["inputs+scales"].bytes == meant.bytes("inputs+scales")
     assert lines[IMPLIED_ROWS].bytes_per_s == pytest.approx(actual.bytes("inputs+scales") / seconds)
+
+
+def test_a_rate_is_of_the_format_that_its_pipe_computes_in(tmp_path: Path) -> None:
+    row = classify(tmp_path, tflops=40, gbps=400, dtype="bf16").rows[0]
+    assert {p.pipe: p.achieved.dtype for p in row.pipes} == {"matrix": "bf16", "hbm": ""}
+    sizes = {"elements": 2**20}
+    row = classify(tmp_path, operation="reduction", sizes=sizes, tflops=1, gbps=400, dtype="bf16").rows[0]
+    assert {p.pipe: p.achieved.dtype for p in row.pipes} == {"vector": "f32", "hbm": ""}
+
+
+def test_the_rule_that_is_asked_for_reads_whole_tables_too() -> None:
+    by_book, by_nsight = (fl.classify(table="course", rule=rule).tables[0].rows for rule in ("book", "nsight"))
+    assert {row.rule.name for row in by_nsight} == {"nsight"}
+    assert [row.bound for row in by_book] != [row.bound for row in by_nsight]
+    alone = [
+        fl.classify(
+            tflops=r.row.achieved["compute"].value / 1e12,
+            gbps=r.row.achieved["memory"].value / 1e9,
+            dtype=r.row.dtype,
+            device=r.row.device,
+            rule="nsight",
+        ).bound
+        for r in by_nsight
+    ]
+    assert [row.bound for row in by_nsight] == alone
