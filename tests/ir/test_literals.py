@@ -184,8 +184,10 @@ def test_integer_arrays_meet_floats_as_float64() -> None:
 
 
 def test_negative_integer_powers_of_integers_are_refused() -> None:
-    with pytest.raises(LiteralError, match=r"x\*\*-2\.0"):
-        beside("x ** -2", I64)
+    for exponent in (-1, -2):
+        with pytest.raises(LiteralError, match=rf"x\*\*{exponent}\.0"):
+            beside(f"x ** {exponent}", I64)
+    assert beside("x ** 0", I64, [0, 3]).tolist() == [1, 1]
 
 
 def test_where_beside_numbers_takes_the_branches_dtype() -> None:
