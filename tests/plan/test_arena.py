@@ -456,7 +456,9 @@ def test_buffers_without_bytes_need_no_arena() -> None:
 
 
 def test_what_is_told_of_a_search_is_in_bytes() -> None:
-    result = plan_instance(Instance(tuple(Buffer(str(i), i % 5, i % 5 + 1 + i % 4, 64 * (1 + i % 7)) for i in range(30))))
+    result = plan_instance(
+        Instance(tuple(Buffer(str(i), i % 5, i % 5 + 1 + i % 4, 64 * (1 + i % 7)) for i in range(30)))
+    )
     assert result.progress
     assert result.progress[-1].peak_bytes == result.peak_bytes
     assert result.progress[-1].lower_bound_bytes == result.lower_bound_bytes

@@ -80,7 +80,9 @@ def test_software_is_read_against_effective_figures_and_limited_by_those_of_the_
 
 
 def test_a_remark_names_only_the_figures_whose_kind_is_missing(tmp_path: Path) -> None:
-    pipes = BOTH.replace('[{ value = "80 TFLOPS", kind = "effective" }, ', "").replace('"datasheet" }]', '"datasheet" }')
+    pipes = BOTH.replace('[{ value = "80 TFLOPS", kind = "effective" }, ', "").replace(
+        '"datasheet" }]', '"datasheet" }'
+    )
     found = classify(tmp_path, pipes, tflops=40, gbps=400, dtype="bf16", peaks="effective").rows[0]
     assert [note.values["pipes"] for note in found.notes if note.code == "kind-absent"] == ["matrix"]
     shape = classify(tmp_path, pipes, m=4096, n=4096, k=4096, dtype="bf16", peaks="effective").shapes[0].analysis
