@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,14 @@ from numpy.lib.array_utils import byte_bounds as numpys_bounds
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from arrays import normal_numbers, same_bits
+from fuseline.ir.build import Expr, input_node
+from fuseline.ir.dtype import F32
+from fuseline.ir.graph import Graph
+from fuseline.runtime import iterate
+from fuseline.runtime.loop import Loop
 from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
+from kernels import loop_of
 
 Array = NDArray[Any]
 LENGTH = 400
@@ -93,3 +101,32 @@ def test_outputs_apart_from_everything_are_written_straight_into(data: st.DataOb
     swapped = output.view(dtype.newbyteorder())
     assert direct(swapped, dtype, [], [swapped]) == (dtype.itemsize == 1)
     assert not direct(output, np.dtype(np.float64), [], [output])
+
+
+@functools.cache
+def three_results() -> Loop:
+    """x*b, x + b and x - b."""
+    x, b = (Expr(input_node(name, F32)) for name in "xb")
+    return loop_of(Graph([x.node, b.node], [("p", (x * b).node), ("s", (x + b).node), ("d", (x - b).node)]))
+
+
+@given(st.integers(1, 300), st.data())
+def test_a_prepared_call_gives_what_any_call_gives_or_does_nothing(n: int, data: st.DataObject) -> None:
+    """For operands anywhere in one memory: on each other, beside each other, and over parts of each other."""
+    loop = three_results()
+    apart = [normal_numbers((n,), seed) for seed in range(2)]
+    prepared = iterate.prepare(loop, apart, iterate.run(loop, apart, [None] * 3))
+    assert prepared is not None
+    place = st.sampled_from(range(0, 6 * n + 1, n)) | st.integers(0, 6 * n)
+    places = [data.draw(place) for _ in range(5)]
+    first = normal_numbers((7 * n,), 3)
+    second = first.copy()
+    ours, others = ([memory[at : at + n] for at in places] for memory in (first, second))
+    iterate.run(loop, ours[:2], ours[2:])
+    done = iterate.run_prepared(prepared, others[:2], others[2:])
+    if done is None:
+        assert same_bits(second, normal_numbers((7 * n,), 3))
+    else:
+        assert same_bits(first, second)
+    if all(abs(a - b) >= n for i, a in enumerate(places) for b in places[:i]):
+        assert done is not None
