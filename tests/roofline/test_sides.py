@@ -180,3 +180,28 @@ def test_the_rule_that_is_asked_for_reads_whole_tables_too() -> None:
         for r in by_nsight
     ]
     assert [row.bound for row in by_nsight] == alone
+
+
+def test_a_rate_of_bytes_is_laid_against_the_memory_link_or_pipe_of_its_name(tmp_path: Path) -> None:
+    parts = (
+        BOTH
+        + """
+[device.pipes.fix]
+rate = [{ value = "400 GB/s", kind = "effective" }, "500 GB/s"]
+[device.links.bus]
+bandwidth_per_direction = "20 GB/s"
+[device.links.net]
+bandwidth_per_direction = "50 GB/s"
+"""
+    )
+    given = {"net": "10 GB/s", "bus": "10 GB/s", "fix": "100 GB/s"}
+
+    def ratios(**more: object) -> dict[str, float]:
+        row = classify(tmp_path, parts, tflops=40, gbps=400, dtype="bf16", pipes=given, **more).rows[0]
+        return {p.pipe: p.ratio.value for p in row.pipes if p.ratio is not None}
+
+    usual = {"matrix": 0.5, "hbm": 0.5, "net": 0.2, "bus": 0.5, "fix": 0.25}
+    assert ratios() == pytest.approx(usual)
+    assert ratios(peaks="datasheet") == pytest.approx(usual | {"matrix": 0.4, "hbm": 0.4, "fix": 0.2})
+    row = classify(tmp_path, parts, tflops=40, gbps=400, dtype="bf16", pipes={"link": "10 GB/s"}).rows[0]
+    assert row.to_dict()["ratios"]["link"] == pytest.approx(0.5)  # the first
