@@ -143,3 +143,8 @@ def test_a_number_may_be_cast_or_given_back_by_itself(number: Any) -> None:
         assert (cast, cast.dtype) == (wanted, wanted.dtype)
     x = np.arange(3, dtype=np.float32)
     np.testing.assert_array_equal(fl.compile("f32(a)*x")(a=number, x=x), np.float32(number) * x, strict=True)
+    x, y = np.arange(3, dtype=np.float32), np.arange(3, dtype=np.float64)
+    for _ in range(3):
+        found = fl.compile("p = f32(a)*x; q = y + 1; r = a")(a=number, x=x, y=y)
+        np.testing.assert_array_equal(found.p, np.float32(number) * x, strict=True)
+        assert (found.r, found.r.dtype) == (number, expected.dtype)

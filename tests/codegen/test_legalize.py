@@ -64,12 +64,20 @@ def undefined(node: Node, operands: list[np.ndarray]) -> np.ndarray:
     return np.zeros((), bool)
 
 
+def crossed(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Beside random operands every special value of the first with every one of the second."""
+    arrays = feeds(graph, seed)
+    first, second = (special_values(n.dtype.name) for n in (*graph.inputs, *graph.inputs)[:2])
+    every = [np.repeat(first, second.size), np.tile(second, first.size), np.repeat(first, second.size)]
+    return {name: np.concatenate([a, more]) for (name, a), more in zip(arrays.items(), every, strict=False)}
+
+
 @pytest.mark.parametrize("native_half", [False, True])
 def test_no_instruction_sees_what_machines_disagree_about(native_half: bool) -> None:
     seen: set[str] = set()
     for seed, graph in enumerate(all_graphs()):
         lowered = legalize(graph, native_half=native_half)
-        values: dict[Node, np.ndarray] = dict(zip(lowered.inputs, feeds(graph, seed).values(), strict=True))
+        values: dict[Node, np.ndarray] = dict(zip(lowered.inputs, crossed(graph, seed).values(), strict=True))
         for node in lowered.nodes:
             operands = [const_array(a) if a.op == "const" else values[a] for a in node.args]
             with np.errstate(all="ignore"):
@@ -185,6 +193,8 @@ def test_what_cannot_be_compiled_is_refused_by_name() -> None:
     for d in ("f8e4m3", "f4e2m1"):
         with pytest.raises(UnsupportedError, match=d):
             legalize(graph_of(operands(DTYPES[d]), []))
+        with pytest.raises(UnsupportedError, match=d):
+            legalize(graph_of([x], [x.cast(DTYPES[d]).cast(F32)]))
     assert len(COMPUTED) == 13
 
 

@@ -127,6 +127,8 @@ def test_dead_code_goes_and_inputs_stay():
 def test_names_survive_rewriting():
     after = optimize(graph("h = x/2; y = h + 1"))
     assert [after.label(n) for n in after.nodes] == ["h", "y"]
+    kept = optimize(graph("dead = exp(x); h = x/2; y = h + 1", outputs=["y"]))
+    assert [kept.label(n) for n in kept.nodes] == ["h", "y"] and set(kept.names.values()) == {"h", "y"}
 
 
 def test_passes_work_from_text_to_text():
@@ -140,6 +142,16 @@ def test_a_pass_that_changes_an_output_is_caught():
 
     with pytest.raises(VerifyError, match="broken"):
         run(graph("y = x + 1"), [*PIPELINE, Pass("broken", broken)], check=True)
+
+
+def test_a_pass_that_changes_an_input_or_a_type_is_caught():
+    before = graph("x: f32[4]; y: f32[4]; a = x + y")
+    renamed = graph("z: f32[4]; y: f32[4]; a = z + y")
+    fewer = graph("x: f32[4]; a = x + 1")
+    wider = graph("x: f32[4]; y: f32[4]; a = f64(x + y)")
+    for after in (renamed, fewer, wider):
+        with pytest.raises(VerifyError, match="planted"):
+            run(before, [*PIPELINE, Pass("planted", lambda _, after=after: after)], check=True)
 
 
 def test_a_long_chain_is_rewritten_without_recursion():

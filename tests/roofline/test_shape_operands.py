@@ -177,3 +177,41 @@ def test_every_one_of_many_sizes_is_checked() -> None:
         with pytest.raises(ShapeError, match="every m must be a whole number of at least 1"):
             gemm(np.array(bad), 2, 2)
     assert shape_cost("moe", tokens=1, hidden=2, intermediate=2, experts=4, topk=4).work["matrix"][0] == 6 * 4 * 4
+    for bad in ({"operations": -1}, {"inputs": -1}, {"outputs": np.array([1, -1])}):
+        with pytest.raises(ShapeError, match="at least 0"):
+            shape_cost("elementwise", elements=4, **bad)
+    assert shape_cost("elementwise", elements=4, operations=0, inputs=0).bytes("inputs") == 0
+
+
+@pytest.mark.parametrize("operation", DEFINITIONS)
+@given(st.data())
+def test_many_shapes_of_any_sizes_cost_what_each_costs(operation: str, data: st.DataObject) -> None:
+    shapes = [
+        {name: min(size, 9) if type(size) is int else size for name, size in drawn(data, operation).items()}
+        for _ in range(3)
+    ]
+    shapes = [consistent(shape) for shape in shapes]
+    names = [name for name in shapes[0] if name not in ("causal", "kind") and data.draw(st.booleans())]
+    for shape in shapes[1:]:
+        shape |= {name: shapes[0][name] for name in shape if name not in names}
+    shapes = [shape for shape in shapes if consistent(shape) == shape]
+    many = {
+        name: np.array([shape[name] for shape in shapes]) if name in names else shapes[0][name] for name in shapes[0]
+    }
+    together = shape_cost(operation, **many, dtype="f16")
+    for index, shape in enumerate(shapes):
+        alone = shape_cost(operation, **shape, dtype="f16")
+        assert np.broadcast_to(together.flop, len(shapes))[index] == alone.flop
+        assert np.broadcast_to(together.bytes(), len(shapes))[index] == alone.bytes()
+
+
+def consistent(sizes: dict[str, Any]) -> dict[str, Any]:
+    """Sizes that an operation takes: small, and those that others bound within their bounds."""
+    found = dict(sizes)
+    if "kv_len" in found:
+        found["kv_len"] = max(found["kv_len"], found["q_len"])
+    if "kv_heads" in found:
+        found["heads"] = max(found["heads"] // found["kv_heads"], 1) * found["kv_heads"]
+    if "topk" in found:
+        found["experts"] = max(found["experts"], found["topk"])
+    return found
