@@ -232,6 +232,7 @@ def test_what_stands_after_unsupported_formats_and_profiler_names_is_read():
     matrix = acme.pipe("matrix")
     assert (matrix.peak("f16").value, matrix.peak("i8").value) == (10e12, 40e12)
     assert matrix.profiler_names == ("tensor",) and matrix.unsupported == ("fp4",)
+    assert matrix.dtypes() == ("f16", "i8")
     assert acme.memory("hbm").profiler_names == ()
     shared = GOOD.replace("[[device]]", '[profiler]\nhbm = ["dram"]\nmatrix = ["xmx"]\n[[device]]')
     (acme,) = parse_device_text(shared.replace('size = "16 GB"', 'size = "16 GB"\nprofiler = ["fbpa"]'))
