@@ -50,10 +50,11 @@ def fits(instance: Instance, capacity: int) -> bool:
     for b in sorted(instance.buffers, key=lambda b: b.lower):
         following = set()
         for state in states:
-            alive = tuple(x for x in state if x[0] > b.lower)
+            alive = tuple(x for x in state if x[0] > b.lower and b.size)
             for low in range(0, capacity - b.size + 1, b.alignment):
-                if all(low + b.size <= x[1] or x[2] <= low for x in alive):
-                    following.add(tuple(sorted((*alive, (b.upper, low, low + b.size)))))
+                if b.offset in (None, low) and all(low + b.size <= x[1] or x[2] <= low for x in alive):
+                    mine = ((b.upper, low, low + b.size),) if b.size else state
+                    following.add(tuple(sorted((*alive, *mine))))
         states = following
     return bool(states)
 

@@ -203,6 +203,17 @@ def test_a_fixed_buffer_stays_where_it_is(instance: Instance, offset: int) -> No
     instance = Instance((fixed, *others))
     result = plan_instance(instance, time_limit_s=0.05)
     assert result.placement.offsets[0] == offset
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(most=5, alignments=(1, 2, 4), sizes=4), st.integers(0, 6), st.sampled_from((1, 4)))
+def test_bounds_hold_where_a_buffer_is_fixed_between_aligned_ones(instance: Instance, offset: int, step: int) -> None:
+    first, *others = (replace(b, size=b.size * step) for b in instance.buffers)
+    instance = Instance((replace(first, offset=offset, alignment=1), *others))
+    result = plan_instance(instance, time_limit_s=5)
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+    assert result.lower_bound_bytes <= least_peak(instance) <= result.peak_bytes
+    assert not result.optimal or result.peak_bytes == least_peak(instance)
     assert valid(instance, result.placement.offsets, result.peak_bytes)
 
 

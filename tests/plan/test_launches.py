@@ -182,3 +182,18 @@ def test_a_reduction_to_the_shape_of_the_loops_before_it_does_not_join_them():
     first, second = check_plan(fused(g)).launches
     assert [n.op for n in (*first.nodes, *second.nodes)] == ["add", "sum"]
     assert "for i0 in 4 (parallel):\n  for i1 in 4 (reduction):" in nest_text(g, second.nest)
+
+
+def test_where_shapes_are_the_callers_single_numbers_stand_before_the_loop():
+    g = graph("s: f32[]; a = s*2; out = x*a + y; z = s", outputs=["out", "z"])
+    (launch,) = check_plan(fused(g)).launches
+    assert nest_text(g, launch.nest).splitlines() == [
+        "z[] = %s[]",
+        "%a = mul %s, 2.0",
+        "for i0 in elements (parallel):",
+        "  %1 = mul %x, %a",
+        "  %out = add %1, %y",
+    ]
+    total = graph("s = sum(x)")
+    (launch,) = check_plan(fused(total)).launches
+    assert nest_text(total, launch.nest) == "%s[] = sum %x\n"

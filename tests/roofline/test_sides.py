@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import fuseline as fl
-from fuseline.cost.shapes import grouped_gemm
+from fuseline.cost.shapes import gemm, grouped_gemm
 from fuseline.machine import parse_device_text
 from fuseline.roofline.audit import IMPLIED_ROWS
 from fuseline.roofline.ratios import compute_pipe
+from fuseline.roofline.row_files import rows_from_text
 
 MACHINE = """
 format = 1
@@ -205,3 +206,53 @@ bandwidth_per_direction = "50 GB/s"
     assert ratios(peaks="datasheet") == pytest.approx(usual | {"matrix": 0.4, "hbm": 0.4, "fix": 0.2})
     row = classify(tmp_path, parts, tflops=40, gbps=400, dtype="bf16", pipes={"link": "10 GB/s"}).rows[0]
     assert row.to_dict()["ratios"]["link"] == pytest.approx(0.5)  # the first
+
+
+def test_a_printed_rate_is_reproduced_within_one_percent_half_a_printed_unit_and_half_a_tenth_of_a_microsecond() -> (
+    None
+):
+    cost = gemm(4096, 7168, 16384, "fp8")
+    for latency_us, unit in ((1117.6, 1), (10.0, 1), (0.5, 1)):
+        exact = cost.flop / (latency_us * 1e-6) / 1e12
+        allowed = 0.01 + 0.5 * unit / exact + 0.05 / latency_us
+        for off in (0.9 * allowed, 1.1 * allowed):
+            for sign in (1, -1):
+                printed = exact / (1 + sign * off)
+                allowed_here = 0.01 + 0.5 * unit / printed + 0.05 / latency_us
+                row = fl.classify(
+                    m=4096,
+                    n=7168,
+                    k=16384,
+                    dtype="fp8",
+                    latency_us=latency_us,
+                    tflops=printed,
+                    gbps=1,
+                    allow_mixed=True,
+                ).rows[0]
+                assert row.calibration is not None
+                assert row.calibration.reproduces == (abs(exact / printed - 1) <= allowed_here), (latency_us, off)
+
+
+def test_a_source_that_says_another_bound_is_contradicted_and_empty_facts_are_none() -> None:
+    header = "name,device,dtype,tflops,gbps,says,says_text"
+    rows, errors = rows_from_text(
+        f"{header}\na,ascend-950dt,fp8,861,186,memory,by bandwidth\nb,ascend-950dt,fp8,861,186,compute,\n", "mine.csv"
+    )
+    assert not errors
+    differs, agrees = fl.classify(rows=rows).rows
+    assert (differs.bound, differs.agrees(), agrees.agrees()) == ("compute", False, True)
+    (note,) = [note for note in differs.notes if note.code == "source-differs"]
+    assert note.values == {"says": "memory", "text": "by bandwidth", "bound": "compute"}
+    assert "source-differs" not in [note.code for note in agrees.notes]
+    first, second = differs.to_dict(), agrees.to_dict()
+    assert (first["device"], first["operation"]) == ("ascend-950dt", None)
+    assert (first["source_says"], first["source_says_text"]) == ("memory", "by bandwidth")
+    assert (second["source_says"], second["source_says_text"]) == ("compute", None)
+
+
+def test_an_audit_says_which_bound_each_count_of_bytes_would_give() -> None:
+    row = fl.classify(m=4096, n=7168, k=16384, dtype="fp8", latency_us=1117.6).rows[0]
+    lines = row.to_dict()["audit"]
+    assert [line["bound"] for line in lines] == [line.bound for line in row.audit] == ["compute"] * len(lines)
+    (audit,) = fl.classify(rows=[row.row]).tables[0].audits
+    assert (audit.rows, audit.printed, audit.shaped, audit.scales) == (1, 0, 1, "")
