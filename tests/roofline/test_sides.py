@@ -256,3 +256,8 @@ def test_an_audit_says_which_bound_each_count_of_bytes_would_give() -> None:
     assert [line["bound"] for line in lines] == [line.bound for line in row.audit] == ["compute"] * len(lines)
     (audit,) = fl.classify(rows=[row.row]).tables[0].audits
     assert (audit.rows, audit.printed, audit.shaped, audit.scales) == (1, 0, 1, "")
+    printed = [
+        fl.classify(m=4096, n=7168, k=16384, dtype=dtype, latency_us=2000, gbps=186).rows[0].row
+        for dtype in ("fp8", "bf16")
+    ]
+    assert [audit.scales for audit in fl.classify(rows=printed).tables[0].audits] == ["block-32", ""]

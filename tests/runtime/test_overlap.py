@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.array_utils import byte_bounds as numpys_bounds
@@ -91,11 +92,12 @@ def test_outputs_apart_from_everything_are_written_straight_into(data: st.DataOb
     """Any slice or transpose of memory of its own, also with a gap of no byte to what lies beside it."""
     dtype = data.draw(st.sampled_from(DTYPES))
     whole = np.zeros((4, 6, 2), dtype)
-    before, output = whole[: data.draw(st.integers(1, 2))], whole[2:]
+    before, output, after = whole[: data.draw(st.integers(0, 1))], whole[1:3], whole[3:]
     steps = [slice(None, None, data.draw(st.sampled_from((1, 2, -1, -2)))) for _ in range(3)]
     output = output[tuple(steps)].transpose(data.draw(st.permutations(range(3))))
-    assert direct(output, dtype, [before, output.view()], [output])
-    assert direct(output, dtype, [], [before, output])
+    others = [a for a in (before, after) if a.size]
+    assert direct(output, dtype, [*others, output.view()], [output])
+    assert direct(output, dtype, [], [*others, output])
     assert not direct(output, dtype, [whole], [output])
     assert not direct(output, dtype, [], [whole, output])
     swapped = output.view(dtype.newbyteorder())
@@ -104,29 +106,42 @@ def test_outputs_apart_from_everything_are_written_straight_into(data: st.DataOb
 
 
 @functools.cache
-def three_results() -> Loop:
-    """x*b, x + b and x - b."""
+def several_results(count: int) -> Loop:
+    """The first ``count`` of x*b, x + b and x - b."""
     x, b = (Expr(input_node(name, F32)) for name in "xb")
-    return loop_of(Graph([x.node, b.node], [("p", (x * b).node), ("s", (x + b).node), ("d", (x - b).node)]))
+    results = [("p", (x * b).node), ("s", (x + b).node), ("d", (x - b).node)]
+    return loop_of(Graph([x.node, b.node], results[:count]))
 
 
-@given(st.integers(1, 300), st.data())
-def test_a_prepared_call_gives_what_any_call_gives_or_does_nothing(n: int, data: st.DataObject) -> None:
-    """For operands anywhere in one memory: on each other, beside each other, and over parts of each other."""
-    loop = three_results()
+def is_done(count: int, n: int, places: list[int]) -> bool:
+    """Whether a prepared call is done for operands of ``n`` items that begin at ``places``; then as any other call."""
+    loop = several_results(count)
     apart = [normal_numbers((n,), seed) for seed in range(2)]
-    prepared = iterate.prepare(loop, apart, iterate.run(loop, apart, [None] * 3))
+    prepared = iterate.prepare(loop, apart, iterate.run(loop, apart, [None] * count))
     assert prepared is not None
-    place = st.sampled_from(range(0, 6 * n + 1, n)) | st.integers(0, 6 * n)
-    places = [data.draw(place) for _ in range(5)]
     first = normal_numbers((7 * n,), 3)
     second = first.copy()
     ours, others = ([memory[at : at + n] for at in places] for memory in (first, second))
     iterate.run(loop, ours[:2], ours[2:])
     done = iterate.run_prepared(prepared, others[:2], others[2:])
-    if done is None:
-        assert same_bits(second, normal_numbers((7 * n,), 3))
-    else:
-        assert same_bits(first, second)
-    if all(abs(a - b) >= n for i, a in enumerate(places) for b in places[:i]):
-        assert done is not None
+    assert same_bits(second, first if done is not None else normal_numbers((7 * n,), 3))
+    return done is not None
+
+
+@given(st.integers(1, 3), st.integers(1, 300), st.data())
+def test_a_prepared_call_gives_what_any_call_gives_or_does_nothing(count: int, n: int, data: st.DataObject) -> None:
+    """For operands anywhere in one memory: on each other, beside each other, and over parts of each other."""
+    place = st.sampled_from(range(0, 6 * n + 1, n)) | st.integers(0, 6 * n)
+    places = [data.draw(place) for _ in range(2 + count)]
+    done = is_done(count, n, places)
+    assert done or any(abs(a - b) < n for i, a in enumerate(places) for b in places[:i])
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_results_over_parts_of_each_other_are_as_if_written_one_after_the_other(count: int) -> None:
+    n = 100
+    for shift in (-99, -50, -1, 1, 50, 99):
+        for position in range(1, count):
+            results = [3 * n, *[5 * n] * (count - 1)]
+            results[position] = 3 * n + shift
+            assert not is_done(count, n, [0, n, *results])
