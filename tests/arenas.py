@@ -14,6 +14,16 @@ def live_sum(buffers: tuple[Buffer, ...]) -> int:
     return max((sum(b.size for b in buffers if b.lower <= t < b.upper) for t in moments), default=0)
 
 
+def alive_bytes(instance: Instance, t: int) -> int:
+    """The bytes in use at time ``t``."""
+    alive = 0
+    for b in instance.buffers:
+        if b.lower <= t < b.upper:
+            low, high = next(((g.window or (0, 0)) for g in b.gaps if g.lower <= t < g.upper), (0, b.size))
+            alive += high - low
+    return alive
+
+
 def valid(instance: Instance, offsets: tuple[int, ...], peak: int) -> bool:
     """Byte by byte over all moments: no two buffers share a byte, everything is inside, aligned and where it was
     fixed.
@@ -40,10 +50,11 @@ def fits(instance: Instance, capacity: int) -> bool:
     for b in sorted(instance.buffers, key=lambda b: b.lower):
         following = set()
         for state in states:
-            alive = tuple(x for x in state if x[0] > b.lower)
+            alive = tuple(x for x in state if x[0] > b.lower and b.size)
             for low in range(0, capacity - b.size + 1, b.alignment):
-                if all(low + b.size <= x[1] or x[2] <= low for x in alive):
-                    following.add(tuple(sorted((*alive, (b.upper, low, low + b.size)))))
+                if b.offset in (None, low) and all(low + b.size <= x[1] or x[2] <= low for x in alive):
+                    mine = ((b.upper, low, low + b.size),) if b.size else state
+                    following.add(tuple(sorted((*alive, *mine))))
         states = following
     return bool(states)
 
@@ -83,6 +94,8 @@ def windowed(count: int = 40) -> Instance:
     buffers = []
     for i in range(count):
         lower, size = rng.randrange(20), rng.randint(1, 9)
-        gaps = (Gap(lower + 2, lower + 4, rng.choice((None, (0, 1), (0, size)))), Gap(lower + 6, lower + 7))
+        low = rng.randrange(size)
+        window = rng.choice((None, (0, 1), (0, size), (low, rng.randint(low, size))))
+        gaps = (Gap(lower + 2, lower + 4, window), Gap(lower + 6, lower + 7))
         buffers.append(Buffer(str(i), lower, lower + rng.randint(7, 12), size, gaps=gaps[: rng.randint(0, 2)]))
     return Instance(tuple(buffers))

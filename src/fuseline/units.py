@@ -310,8 +310,8 @@ def format_bytes(value: float, digits: int = 4, binary: bool = False) -> str:
 def format_time(seconds: float, digits: int = 4) -> str:
     """``140.2 µs``, ``4 µs``, ``2.5 ms``, ``3 s``, ``0 s``; times of a minute and more stay in seconds."""
     value, step = float(seconds), 0
-    if value == 0 or not math.isfinite(value):
-        return f"{format_number(value, digits)} s"
+    if value == 0:
+        return "0 s"
     while step < len(_SMALL_STEPS) - 1 and abs(float(f"{value:.{digits - 1}e}")) < 1.0:
         value, step = value * 1000.0, step + 1
     return f"{format_number(value, digits)} {_SMALL_STEPS[step]}s"

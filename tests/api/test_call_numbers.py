@@ -130,3 +130,21 @@ def test_integers_that_only_uint64_holds_stay_integers() -> None:
     np.testing.assert_array_equal(fl.compile("x*(y - s)")(x=x, y=y, s=2**63), x * (y - 2**63))
     np.testing.assert_array_equal(fl.compile("where(y < s, x, 0)")(x=x, y=np.uint64([2**64 - 2]), s=2**64 - 1), x)
     np.testing.assert_array_equal(fl.compile("(y | s) + x")(x=x, y=y, s=2**63), (y | np.uint64(2**63)) + x)
+
+
+@pytest.mark.parametrize("number", [3, -2, 2.5, True], ids=repr)
+def test_a_number_may_be_cast_or_given_back_by_itself(number: Any) -> None:
+    expected = np.asarray(number)
+    alone = fl.compile("a")(number)
+    assert (alone, alone.dtype) == (number, expected.dtype)
+    for dtype in ("f32", "f64", "i8", "i64", "bool"):
+        cast = fl.compile(f"{dtype}(a)")(number)
+        wanted = expected.astype({"f32": "f4", "f64": "f8", "i8": "i1", "i64": "i8", "bool": "?"}[dtype])
+        assert (cast, cast.dtype) == (wanted, wanted.dtype)
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(fl.compile("f32(a)*x")(a=number, x=x), np.float32(number) * x, strict=True)
+    x, y = np.arange(3, dtype=np.float32), np.arange(3, dtype=np.float64)
+    for _ in range(3):
+        found = fl.compile("p = f32(a)*x; q = y + 1; r = a")(a=number, x=x, y=y)
+        np.testing.assert_array_equal(found.p, np.float32(number) * x, strict=True)
+        assert (found.r, found.r.dtype) == (number, expected.dtype)

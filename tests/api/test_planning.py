@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fuseline as fl
-from fuseline.errors import FuselineError, LimitError, PlanError, UnitError
+from fuseline.errors import FuselineError, InfeasibleError, LimitError, PlanError, UnitError
 from fuseline.plan.arena.types import Gap, Instance
 
 PROGRAM = "h = x + b; out = h*tanh(h) + r"
@@ -174,3 +174,9 @@ def test_results_show_themselves_in_one_line() -> None:
     assert repr(fl.plan_buffers([(0, 3, 4)])) == "<PlanResult: 1 buffer, 4 B, optimal>"
     plan = fl.plan_program("h = x + b; out = h*tanh(h) + r", shape=1024, dtype="f32")
     assert repr(plan).startswith("<JointPlan: 4 steps, ") and repr(plan).endswith(", optimal>")
+
+
+def test_a_capacity_of_nothing_holds_buffers_without_bytes() -> None:
+    assert fl.plan_buffers([(0, 1, 0)], capacity=0).peak_bytes == 0
+    with pytest.raises(InfeasibleError):
+        fl.plan_buffers([(0, 1, 1)], capacity=0)

@@ -15,7 +15,8 @@ from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import BF16, BOOL, DTYPES, F16, F32, F64, I32, I64
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import signature
-from fuseline.ir.interpret import interpret
+from fuseline.ir.interpret import evaluate_node, interpret
+from fuseline.ir.node import Node, const_array
 from fuseline.mathlib.formats import is_within
 from fuseline.runtime import iterate
 from kernels import loop_of
@@ -49,6 +50,42 @@ def test_only_operations_whose_operands_need_no_conversion_remain() -> None:
                 node.op in ("and", "or", "xor", "invert", "where", "lt", "le", "gt", "ge", "eq", "ne")
                 or BOOL not in given
             )
+
+
+def undefined(node: Node, operands: list[np.ndarray]) -> np.ndarray:
+    """Where an instruction of some machine would not give what another gives: for these no operand may be."""
+    if node.op == "cast" and operands[0].dtype.kind == "f" and node.dtype.is_integer:
+        whole, limits = np.trunc(operands[0].astype(np.longdouble)), np.iinfo(node.dtype.numpy)
+        return ~((whole >= limits.min) & (whole <= limits.max))
+    if node.op in ("shl", "shr"):
+        return (operands[1] < 0) | (operands[1] >= node.dtype.bits)
+    if node.op in ("fmod", "quotient") and node.dtype.is_integer:
+        wraps = (operands[0] == np.iinfo(node.dtype.numpy).min) & (operands[1] == -1)
+        return (operands[1] == 0) | (wraps if node.dtype.kind == "int" else False)
+    return np.zeros((), bool)
+
+
+def crossed(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Beside random operands every special value of the first with every one of the second."""
+    arrays = feeds(graph, seed)
+    first, second = (special_values(n.dtype.name) for n in (*graph.inputs, *graph.inputs)[:2])
+    every = [np.repeat(first, second.size), np.tile(second, first.size), np.repeat(first, second.size)]
+    return {name: np.concatenate([a, more]) for (name, a), more in zip(arrays.items(), every, strict=False)}
+
+
+@pytest.mark.parametrize("native_half", [False, True])
+def test_no_instruction_sees_what_machines_disagree_about(native_half: bool) -> None:
+    seen: set[str] = set()
+    for seed, graph in enumerate(all_graphs()):
+        lowered = legalize(graph, native_half=native_half)
+        values: dict[Node, np.ndarray] = dict(zip(lowered.inputs, crossed(graph, seed).values(), strict=True))
+        for node in lowered.nodes:
+            operands = [const_array(a) if a.op == "const" else values[a] for a in node.args]
+            with np.errstate(all="ignore"):
+                values[node] = evaluate_node(node, operands)
+            assert not undefined(node, operands).any(), f"{graph}: {node.op} of {[a.dtype for a in node.args]}"
+            seen.add(node.op)
+    assert seen >= {"cast", "shl", "shr", "fmod", "quotient"}
 
 
 def test_sixteen_bit_rounding_agrees_with_numpy_on_every_float16_and_its_neighbours() -> None:
@@ -130,6 +167,26 @@ def test_float_to_integer_is_the_same_everywhere_also_out_of_range() -> None:
     assert found["r5"].tolist() == [2**64 - 1, 2**63, 2**63, 2**63, 3_000_000_000, 300, 0]
 
 
+@pytest.mark.parametrize("source", ["f32", "f64"])
+@pytest.mark.parametrize("target", ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"])
+def test_floats_become_the_integers_that_they_are_up_to_the_ends_of_every_range(source: str, target: str) -> None:
+    s, t = DTYPES[source], DTYPES[target]
+    edges = np.array(
+        [sign * 2.0**k for k in (0, 7, 8, 15, 16, 31, 32, 52, 62, 63, 64, 65) for sign in (1, -1)], s.numpy
+    )
+    near = [edges, np.nextafter(edges, s.numpy.type(0)), edges * s.numpy.type(1.5), edges + s.numpy.type(0.75)]
+    values = np.concatenate([*near, -near[1]])
+    (x,) = operands(s)
+    graph = graph_of([x], [x.cast(t)])
+    (expected,) = interpret(graph, {"x": values}).values()
+    (found,) = interpret(legalize(graph), {"x": values}).values()
+    assert found.tolist() == expected.tolist()
+    limits = np.iinfo(t.numpy)
+    for value, result in zip(values.tolist(), found.tolist(), strict=True):
+        if limits.min <= int(value) <= limits.max:
+            assert result == int(value)
+
+
 def test_comparisons_of_signed_with_unsigned_integers_are_exact() -> None:
     for a, b in itertools.permutations([DTYPES["i64"], DTYPES["u64"]]):
         x, y = operands(a, b)
@@ -148,6 +205,8 @@ def test_what_cannot_be_compiled_is_refused_by_name() -> None:
     for d in ("f8e4m3", "f4e2m1"):
         with pytest.raises(UnsupportedError, match=d):
             legalize(graph_of(operands(DTYPES[d]), []))
+        with pytest.raises(UnsupportedError, match=d):
+            legalize(graph_of([x], [x.cast(DTYPES[d]).cast(F32)]))
     assert len(COMPUTED) == 13
 
 

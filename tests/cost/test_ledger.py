@@ -10,7 +10,11 @@ import fuseline.machine
 from fuseline.api.defaults import EXPLAINED_SHAPE
 from fuseline.api.explaining import explain
 from fuseline.api.roofline import classify, formula_cost
-from fuseline.errors import ProvenanceError
+from fuseline.cost.ledger import Ledger, Line, Rates, Sizes, Times, compute_dtype, make_ledger, times
+from fuseline.errors import LimitError, ProvenanceError, UnknownNameError
+from fuseline.ir.dtype import BOOL, F16, F32, F64, I8, I64
+from fuseline.plan.launch import single_launches
+from fuseline.units import Quantity, Source, SourceKind
 
 COURSE = "h = x + b; y = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h))); out = y + r"
 BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
@@ -289,3 +293,45 @@ bandwidth = { value = "2 TB/s", kind = "BANDWIDTH" }
     assert ridge('kind = "model constant"', "model constant") == 100  # compared with, not predicted from
     assert ridge("sparse = true", "datasheet") is None
     assert ridge('kind = "datasheet"', "assumed") is None
+
+
+def test_copies_do_no_work_however_alike_they_are_to_instructions() -> None:
+    graph = fuseline.graph("x: f32[8, 16]; a = x; b = -x; c = b*b", outputs=["a", "b", "c"])
+    ledger = make_ledger(single_launches(graph), Sizes({}))
+    assert (ledger.kernels, ledger.array_accesses, ledger.bytes, ledger.flops) == (3, 6, 6 * 512, 2 * 128)
+    assert sorted((line.launches, line.flops) for line in ledger.lines) == [(1, 0), (1, 128), (1, 128)]
+
+
+def test_sizes_that_are_missing_or_beyond_64_bits_are_refused() -> None:
+    (x,) = fuseline.graph("x + 1").inputs
+    with pytest.raises(UnknownNameError, match="the arrays have no shape"):
+        Sizes({}).bytes_of(x)
+    for largest, factor in ((2**63 - 1, 1), (2**63, 0)):
+        sizes = Sizes({}, (largest,))
+        if factor:
+            assert sizes.elements(x) == sizes.elements(x) == largest
+            assert sizes.bytes_of(x) == sizes.bytes_of(x) == 4 * largest
+        else:
+            with pytest.raises(LimitError, match=r"2\*\*63 elements or more"):
+                sizes.elements(x)
+
+
+def test_a_program_is_bound_by_the_rates_of_its_widest_float() -> None:
+    assert compute_dtype([F32, I64, BOOL]) is F32
+    assert compute_dtype([F16, F64, F32]) is F64
+    assert compute_dtype([I8, I64]) is I64
+    assert compute_dtype([BOOL]) is compute_dtype([]) is F32
+
+
+def test_times_rest_on_what_a_time_may_be_predicted_from() -> None:
+    ledger = Ledger((Line(2, 3, 1000, 400), Line(1, 2, 100, 900)))
+
+    stated = Source(SourceKind.DATASHEET)
+
+    def of(vector: Quantity | None) -> Times:
+        bandwidth, latency = Quantity(100.0, "B/s", stated), Quantity(0.5, "s", stated)
+        return times(ledger, Rates(bandwidth, vector, None, latency))
+
+    assert of(Quantity(20.0, "FLOP/s", stated)) == Times(21.0, 85.0, 1.5, 2 * 20 + 45 + 1.5)
+    for unfit in (None, Quantity(20.0, "FLOP/s", stated, sparse=True)):
+        assert of(unfit) == Times(21.0, None, 1.5, 2 * 10 + 1 + 1.5)

@@ -45,7 +45,7 @@ def beside(formula: str, d: DType, array: Any = (1,)) -> np.ndarray[Any, Any]:
 PYTHONS = [
     "1 + 2*3", "7 // 2", "-7 // 2", "7 % -3", "-7 % 3", "2**10", "2**-1", "(-3)**3", "1/3", "7/2", "1e308*10",
     "0.1 + 0.2", "abs(-3)", "1 << 20", "-1 >> 3", "6 & 3", "6 | 3", "6 ^ 3", "~5", "1 < 2", "2.5 >= 3", "1_000 + 0x10",
-    "0b11 + 0o7",
+    "0b11 + 0o7", "3 << 0", "-5 >> 0",
     "-2**2", "2**3**2", "-2**-2", "10**20 // 10**18", "2**62 + 2**62 - 2**63", ".5 + 5.", "1e-400", "0.0 * -1",
     "5.5 // 2", "-5.5 % 2", "3 - -3", "+3", "--3", "1.0 // 0.1", "True + True*2",
 ]  # fmt: skip
@@ -184,8 +184,10 @@ def test_integer_arrays_meet_floats_as_float64() -> None:
 
 
 def test_negative_integer_powers_of_integers_are_refused() -> None:
-    with pytest.raises(LiteralError, match=r"x\*\*-2\.0"):
-        beside("x ** -2", I64)
+    for exponent in (-1, -2):
+        with pytest.raises(LiteralError, match=rf"x\*\*{exponent}\.0"):
+            beside(f"x ** {exponent}", I64)
+    assert beside("x ** 0", I64, [0, 3]).tolist() == [1, 1]
 
 
 def test_where_beside_numbers_takes_the_branches_dtype() -> None:

@@ -203,6 +203,9 @@ def test_named_sizes_equal_only_themselves() -> None:
 
 def test_an_unknown_shape_makes_the_result_unknown() -> None:
     assert tensor_type("add", [TensorType(F32), TensorType(F32, (3,))]) == TensorType(F32)
+    for axes, keepdims, shape in ((None, False, ()), (None, True, None), ((0,), False, None), ((), False, None)):
+        attrs = (("axes", axes), ("keepdims", keepdims))
+        assert tensor_type("sum", [TensorType(F32)], attrs) == TensorType(F32, shape)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (), (1, -1)])

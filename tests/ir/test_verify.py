@@ -7,16 +7,18 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from fuseline.errors import VerifyError
+from fuseline.errors import LimitError, VerifyError
 from fuseline.ir import Graph, Node, TensorType, apply, const, make, verify
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import BOOL, F32, F64, I8
+from fuseline.ir.infer import MAX_NESTING
 from fuseline.ir.node import literal
 from programs import ELEMENTWISE, REDUCTIONS, RandomProgram, programs
 
 X, Y = input_node("x", F32, (3,)), input_node("y", F32, (3,))
 SUM = apply("add", X, Y)
 EXP = apply("exp", SUM)
+EXP_X = apply("exp", X)
 
 
 def _not_interned() -> Node:
@@ -64,6 +66,25 @@ BROKEN: dict[str, tuple[Callable[[], Graph], str]] = {
     "a projection of a tensor": (lambda: _one(make("proj", (X,), (("index", 0),), X.type)), "several results"),
     "a projection out of range": (
         lambda: Graph([X], [("o", X)], [PAIR, make("proj", (PAIR,), (("index", 2),), X.type)]), "index from 0 to 1",
+    ),
+    "a projection before the first": (
+        lambda: Graph([X], [("o", X)], [PAIR, make("proj", (PAIR,), (("index", -1),), X.type)]), "index from 0 to 1",
+    ),
+    "a projection without an index": (
+        lambda: Graph([X], [("o", X)], [PAIR, make("proj", (PAIR,), (), X.type)]), "index from 0 to 1, not None",
+    ),
+    "an attribute of another kind": (
+        lambda: _one(make("sum", (X,), (("axes", (0.5,)), ("keepdims", False)), TensorType(F32, ()))),
+        "the attribute axes cannot be",
+    ),
+    "an attribute that the operation does not have": (
+        lambda: _one(make("exp", (X,), (("axes", (0,)),), X.type)), "exp has no attribute axes; it has none",
+    ),
+    "a bit cast to another size": (
+        lambda: _one(make("bitcast", (X,), (("dtype", F64),), TensorType(F64, (3,)))), "the sizes differ",
+    ),
+    "a repetition a negative number of times": (
+        lambda: _one(make("repeat", (X,), (("body", Graph([X], [("o", X)])), ("count", -1)), PAIR.type)), "and a count",
     ),
     "a repetition without a body": (lambda: _one(make("repeat", (X,), (("count", 2),), PAIR.type)), "needs a body"),
     "a repetition of a broken body": (lambda: _repeat(Graph([X], [("o", X)], [Y])), "not an instruction"),
@@ -113,3 +134,12 @@ def test_well_formed_graphs_of_every_kind_pass() -> None:
         Graph([X], [("o", apply("where", const(True, BOOL), X, const(0, F32)))]),
     ):
         assert verify(graph) is graph
+
+
+def test_bodies_may_contain_bodies_up_to_a_limit() -> None:
+    graph = Graph([X], [("o", EXP_X)])
+    for _ in range(MAX_NESTING):
+        repeated = apply("proj", apply("repeat", X, body=graph, count=2), index=0)
+        graph = verify(Graph([X], [("o", repeated)]))
+    with pytest.raises(LimitError, match=f"nested more than {MAX_NESTING} deep"):
+        apply("repeat", X, body=graph, count=2)

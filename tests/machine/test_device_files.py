@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuseline.errors import DataFileError
+from fuseline.errors import DataFileError, UnknownNameError
 from fuseline.machine import database, device, load_device_file, parse_device_text
 from fuseline.machine.host import host_file, load_host, save_host
 
@@ -197,3 +197,57 @@ def test_a_device_file_may_start_with_a_byte_order_mark_and_end_lines_as_windows
     text = 'format = 1\n[[device]]\nname = "x1"\n[device.memories.hbm]\nbandwidth = "1 TB/s"\n'
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     assert device("x1", [path]).main_memory.bandwidth.value == 1e12
+
+
+MINE = """
+format = 1
+[[device]]
+name = "h100-sxm"
+[device.memories.hbm]
+bandwidth = "GIVEN TB/s"
+"""
+
+
+def test_a_machine_of_the_user_replaces_the_packaged_one_of_its_name(tmp_path, monkeypatch):
+    def bandwidth(*files):
+        return device("h100-sxm", files).memory("hbm").bandwidth.value
+
+    given = tmp_path / "mine.toml"
+    given.write_text(MINE.replace("GIVEN", "1"))
+    assert bandwidth() == 3.35e12
+    assert bandwidth(given) == 1e12
+    folder = tmp_path / "config" / "fuseline"
+    folder.mkdir(parents=True)
+    (folder / "devices.toml").write_text(MINE.replace("GIVEN", "2"))
+    assert (bandwidth(), bandwidth(given)) == (2e12, 1e12)
+    with pytest.raises(UnknownNameError):
+        device("h100-sxm").pipe("matrix")
+
+
+def test_what_stands_after_unsupported_formats_and_profiler_names_is_read():
+    text = GOOD.replace('"f16/f32"', 'unsupported = ["fp4"]\nprofiler = ["tensor"]\n"f16/f32"').replace(
+        'unsupported = ["fp4"]\n[device.memories', "[device.memories"
+    )
+    (acme,) = parse_device_text(text)
+    matrix = acme.pipe("matrix")
+    assert (matrix.peak("f16").value, matrix.peak("i8").value) == (10e12, 40e12)
+    assert matrix.profiler_names == ("tensor",) and matrix.unsupported == ("fp4",)
+    assert matrix.dtypes() == ("f16", "i8")
+    assert acme.memory("hbm").profiler_names == ()
+    shared = GOOD.replace("[[device]]", '[profiler]\nhbm = ["dram"]\nmatrix = ["xmx"]\n[[device]]')
+    (acme,) = parse_device_text(shared.replace('size = "16 GB"', 'size = "16 GB"\nprofiler = ["fbpa"]'))
+    assert (acme.pipe("matrix").profiler_names, acme.memory("hbm").profiler_names) == (("xmx",), ("fbpa",))
+
+
+def test_only_arithmetic_can_be_sparse():
+    sparse = '{ value = "1 TB/s", sparse = true }'
+    with pytest.raises(DataFileError, match="sparse belongs to an arithmetic rate"):
+        parse_device_text(GOOD.replace('bandwidth = "1 TB/s"', f"bandwidth = {sparse}"))
+    (acme,) = parse_device_text(GOOD.replace('"10 TFLOPS"', '{ value = "20 TFLOPS", sparse = true }'))
+    assert acme.pipe("matrix").peak("f16").sparse
+
+
+def test_a_machine_without_memory_says_so():
+    (acme,) = parse_device_text(GOOD[: GOOD.index("[device.memories.hbm]")])
+    with pytest.raises(UnknownNameError, match="no memory is known for acme-1"):
+        _ = acme.main_memory

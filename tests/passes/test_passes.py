@@ -1,5 +1,7 @@
 """What optimisation does to a program, and above all what it leaves alone."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,8 @@ def test_dead_code_goes_and_inputs_stay():
 def test_names_survive_rewriting():
     after = optimize(graph("h = x/2; y = h + 1"))
     assert [after.label(n) for n in after.nodes] == ["h", "y"]
+    kept = optimize(graph("dead = exp(x); h = x/2; y = h + 1", outputs=["y"]))
+    assert [kept.label(n) for n in kept.nodes] == ["h", "y"] and set(kept.names.values()) == {"h", "y"}
 
 
 def test_passes_work_from_text_to_text():
@@ -140,6 +144,49 @@ def test_a_pass_that_changes_an_output_is_caught():
         run(graph("y = x + 1"), [*PIPELINE, Pass("broken", broken)], check=True)
 
 
+def test_a_pass_that_changes_an_input_or_a_type_is_caught():
+    before = graph("x: f32[4]; y: f32[4]; a = x + y")
+    renamed = graph("z: f32[4]; y: f32[4]; a = z + y")
+    fewer = graph("x: f32[4]; a = x + 1")
+    wider = graph("x: f32[4]; y: f32[4]; a = f64(x + y)")
+    for after in (renamed, fewer, wider):
+        with pytest.raises(VerifyError, match="planted"):
+            run(before, [*PIPELINE, Pass("planted", lambda _, after=after: after)], check=True)
+
+
 def test_a_long_chain_is_rewritten_without_recursion():
     text = "y = x" + " + 0.5" * 5000 + " - 0.0" * 5000
     assert len(optimize(graph(text)).nodes) == 5000
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("f16", -14), ("bf16", -126), ("f32", -126), ("f64", -1022)])
+def test_division_is_a_product_exactly_where_both_powers_of_two_are_normal_numbers(dtype, least):
+    for k in (least - 1, least, least + 1, -1, 1, -least - 1, -least, -least + 1):
+        for divisor in (2.0**k, -(2.0**k)):
+            assert ops(f"x/({divisor!r})", dtype) == (["mul"] if least <= k <= -least else ["div"])
+
+
+def test_neutral_elements_may_stand_on_either_side_where_operands_may_be_exchanged():
+    assert ops("0 | x", "i32") == ops("0 ^ x", "i32") == ops("-1 & x", "i32") == ops("255 & x", "u8") == []
+    assert ops("0 << x", "i32") == ["shl"]
+    assert ops("0 - x", "i32") == ["sub"]
+
+
+@pytest.mark.parametrize("dtype", ["i32", "u8"])
+def test_the_magnitude_of_an_integers_negation_is_left_alone(dtype):
+    """255 is the magnitude of -1 as an unsigned number, not 1."""
+    assert ops("abs(-x)", dtype) == ["neg", "abs"]
+
+
+def test_16_bit_numbers_are_cast_where_the_program_says_so():
+    assert ops("bf16(f32(0.1)) + x") == ["cast", "add"]
+    assert ops("f32(bf16(1.1)) + x") == ["cast", "cast", "add"]
+    assert ops("bf16(1.1) < bf16(2.3)") == ["cast", "cast", "lt"]
+    assert ops("f32(1.5)*f32(3) + x") == ["add"]
+
+
+def test_folding_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text in ("f32(1)/f32(0) + x", "f32(0)/f32(0) + x", "f32(3e38)*f32(3e38) + x", "f32(1e-38)*f32(1e-5) + x"):
+            assert ops(text) == ["add"]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fuseline as fl
-from arenas import instances, least_peak, live_sum, valid, windowed
+from arenas import alive_bytes, instances, least_peak, live_sum, valid, windowed
 from fuseline.errors import InfeasibleError, PlanError
 from fuseline.plan.arena import engine, exact, portfolio, walk_loops
 from fuseline.plan.arena.checker import check
@@ -170,19 +170,29 @@ def test_the_compiled_walk_and_the_plain_one_visit_the_same_nodes(
 @given(st.data())
 def test_gaps_and_windows_are_honoured(data: st.DataObject) -> None:
     buffers = []
+    unit = data.draw(st.sampled_from((1, 4)))
     for i in range(data.draw(st.integers(2, 8))):
         lower = data.draw(st.integers(0, 5))
         upper = lower + data.draw(st.integers(3, 8))
-        size = data.draw(st.integers(1, 6))
+        size = data.draw(st.integers(1, 6)) * unit
         gaps: tuple[Gap, ...] = ()
         if data.draw(st.booleans()):
             low = data.draw(st.integers(lower, upper - 1))
-            window = (0, data.draw(st.integers(0, size))) if data.draw(st.booleans()) else None
+            window = None
+            if data.draw(st.booleans()):
+                step = data.draw(st.sampled_from((1, unit)))
+                first = data.draw(st.integers(0, size // step))
+                window = (first * step, data.draw(st.integers(first, size // step)) * step)
             gaps = (Gap(low, data.draw(st.integers(low + 1, upper)), window),)
         buffers.append(Buffer(str(i), lower, upper, size, gaps=gaps))
     instance = Instance(tuple(buffers))
     result = plan_instance(instance, time_limit_s=0.05)
     assert valid(instance, result.placement.offsets, result.peak_bytes)
+    assert max(alive_bytes(instance, t) for t in range(14)) <= result.lower_bound_bytes <= result.peak_bytes
+    sections = cut(instance)
+    assert [units * sections.unit_bytes for units in sections.live] == [
+        alive_bytes(instance, t) for t in sections.times
+    ]
 
 
 @settings(max_examples=100, deadline=None)
@@ -193,6 +203,17 @@ def test_a_fixed_buffer_stays_where_it_is(instance: Instance, offset: int) -> No
     instance = Instance((fixed, *others))
     result = plan_instance(instance, time_limit_s=0.05)
     assert result.placement.offsets[0] == offset
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(most=5, alignments=(1, 2, 4), sizes=4), st.integers(0, 6), st.sampled_from((1, 4)))
+def test_bounds_hold_where_a_buffer_is_fixed_between_aligned_ones(instance: Instance, offset: int, step: int) -> None:
+    first, *others = (replace(b, size=b.size * step) for b in instance.buffers)
+    instance = Instance((replace(first, offset=offset, alignment=1), *others))
+    result = plan_instance(instance, time_limit_s=5)
+    assert valid(instance, result.placement.offsets, result.peak_bytes)
+    assert result.lower_bound_bytes <= least_peak(instance) <= result.peak_bytes
+    assert not result.optimal or result.peak_bytes == least_peak(instance)
     assert valid(instance, result.placement.offsets, result.peak_bytes)
 
 
@@ -405,3 +426,50 @@ def test_the_checker_finds_each_kind_of_fault() -> None:
     assert "not aligned" in check(instance, (2, 12, 10), 32)[0]
     assert any("fixed offset" in fault for fault in check(instance, (0, 8, 12), 32))
     assert "offsets for 3 buffers" in check(instance, (0, 8), 16)[0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_the_checker_finds_a_fault_wherever_bytes_are_shared_and_nowhere_else(data: st.DataObject) -> None:
+    whole = st.integers(0, 6)
+    buffers, offsets = [], []
+    for i in range(data.draw(st.integers(1, 5))):
+        lower, life, size = data.draw(whole), data.draw(st.integers(1, 6)), data.draw(whole)
+        gaps: list[Gap] = []
+        at = lower
+        while at < lower + life and data.draw(st.booleans()):
+            begin = data.draw(st.integers(at, lower + life - 1))
+            end = data.draw(st.integers(begin + 1, lower + life))
+            low = data.draw(st.integers(0, size))
+            window = data.draw(st.sampled_from((None, (low, size), (0, low), (low, (low + size + 1) // 2))))
+            gaps.append(Gap(begin, end, window))
+            at = end
+        alignment = data.draw(st.sampled_from((1, 1, 2)))
+        offset = data.draw(st.integers(0, 9))
+        fixed = data.draw(st.sampled_from((None, None, None, offset // 2 * 2)))
+        buffers.append(Buffer(str(i), lower, lower + life, size, alignment, offset=fixed, gaps=tuple(gaps)))
+        offsets.append(offset)
+    instance = Instance(tuple(buffers))
+    peak = data.draw(st.integers(6, 16))
+    assert (check(instance, tuple(offsets), peak) == []) == valid(instance, tuple(offsets), peak)
+
+
+def test_a_buffer_that_is_never_whole_still_needs_all_of_its_bytes() -> None:
+    result = plan_instance(Instance((Buffer("a", 0, 4, 8, gaps=(Gap(0, 4, (0, 2)),)), Buffer("b", 0, 4, 3))))
+    assert result.peak_bytes == result.lower_bound_bytes == 8
+    (reason,) = result.bound.reasons
+    assert (reason.ground, reason.to_dict()["id"]) == (Ground.ONE_BUFFER, "a")
+
+
+def test_buffers_without_bytes_need_no_arena() -> None:
+    result = plan_instance(Instance((Buffer("a", 0, 4, 0), Buffer("b", 2, 6, 0, 8))))
+    assert (result.peak_bytes, result.lower_bound_bytes, result.gap, result.optimal) == (0, 0, 0.0, True)
+
+
+def test_what_is_told_of_a_search_is_in_bytes() -> None:
+    result = plan_instance(
+        Instance(tuple(Buffer(str(i), i % 5, i % 5 + 1 + i % 4, 64 * (1 + i % 7)) for i in range(30)))
+    )
+    assert result.progress
+    assert result.progress[-1].peak_bytes == result.peak_bytes
+    assert result.progress[-1].lower_bound_bytes == result.lower_bound_bytes

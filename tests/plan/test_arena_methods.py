@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from arenas import instances, least_peak, never, valid, windowed
 from fuseline.plan.arena import exact, large, lean, portfolio
+from fuseline.plan.arena.bounds import live_bound, stack_bound
 from fuseline.plan.arena.checker import check
 from fuseline.plan.arena.compiled import numba_available
 from fuseline.plan.arena.dive import Dive
-from fuseline.plan.arena.findings import Method
+from fuseline.plan.arena.findings import Ground, Method
 from fuseline.plan.arena.growing import Growth, parts
-from fuseline.plan.arena.online import best_fit_in_time
+from fuseline.plan.arena.online import _Free, best_fit_in_time
 from fuseline.plan.arena.planner import plan_instance
 from fuseline.plan.arena.sections import cut
 from fuseline.plan.arena.stacking import least_stack
@@ -216,3 +217,41 @@ def test_first_answers_are_valid_and_the_least_where_sizes_are_equal(instance: I
     equal = Instance(tuple(Buffer(b.id, b.lower, b.upper, 6) for b in instance.buffers))
     sections = cut(equal)
     assert sections.peak_of(portfolio.reuse_whole(sections)) == max(sections.live)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_free_blocks_are_what_is_not_taken_and_none_lies_beside_another(data: st.DataObject) -> None:
+    free, taken = _Free(), dict[int, int]()
+    for _ in range(data.draw(st.integers(1, 25))):
+        if taken and data.draw(st.booleans()):
+            begin = data.draw(st.sampled_from(sorted(taken)))
+            free.give_back(begin, begin + taken.pop(begin))
+        else:
+            size, alignment = data.draw(st.integers(1, 6)), data.draw(st.sampled_from((1, 1, 2, 4)))
+            begin = free.take(size, alignment)
+            assert begin % alignment == 0
+            assert all(begin + size <= b or b + s <= begin for b, s in taken.items())
+            taken[begin] = size
+        edges = sorted(taken.items())
+        ends = [0, *(b + s for b, s in edges)]
+        between = [(begin, b) for begin, (b, _) in zip(ends, edges, strict=False) if begin < b]
+        assert sorted((begin, begin + size) for size, begin in free._by_size) == between
+        assert free.top == ends[-1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from((1, 2, 3, 4, 8))), min_size=1, max_size=5))
+def test_the_bound_of_a_stack_is_the_least_arena_of_its_moment(buffers: list[tuple[int, int]]) -> None:
+    instance = Instance(tuple(Buffer(str(i), 2, 4, size, a) for i, (size, a) in enumerate(buffers)))
+    sections = cut(instance)
+    least = least_peak(instance)
+    live = live_bound(instance, sections)
+    found = stack_bound(sections, live.size_bytes // sections.unit_bytes, 1_000)
+    if found is None:
+        assert live.size_bytes == least
+    else:
+        units, reason = found
+        assert live.size_bytes < units * sections.unit_bytes == least
+        assert reason.ground == Ground.STACK
+        assert reason.to_dict() | {"time": 2, "count": len(buffers), "size_bytes": least} == reason.to_dict()

@@ -298,6 +298,11 @@ def test_an_operand_that_another_may_read_at_the_same_time_is_not_overwritten_wh
         ((value("a"), value("a")), (Operation("f", (0, 1), ()),), "two values are called 'a'"),
         ((value("a", alignment=0),), (Operation("f", (0,), ()),), "an alignment is at least 1"),
         ((value("a", elements=-1),), (Operation("f", (0,), ()),), "'a' has a negative size"),
+        ((value("a"), value("b")), (Operation("f", (0,), ()),), "'b' is computed by no operation"),
+        ((value("a"),), (Operation("f", (0,), ()), Operation("g", (0,), ())), "'a' is made by 'g' but exists already"),
+        ((value("a", origin=Origin.INPUT),), (Operation("f", (0,), ()),), "'a' is made by 'f' but exists already"),
+        ((value("a", view_of=1),), (Operation("f", (0,), ()),), "'a' is a view of itself or of nothing"),
+        ((value("a", view_of=-1),), (Operation("f", (0,), ()),), "'a' is a view of itself or of nothing"),
     ],
 )
 def test_a_graph_of_what_does_not_exist_is_refused(
@@ -324,3 +329,19 @@ def test_alignments_in_one_storage_are_all_kept() -> None:
     )
     (buffer,) = plan_graph(graph).arena.instance.buffers
     assert buffer.alignment == 12
+
+
+def test_without_outputs_the_arena_holds_what_no_output_ends_in() -> None:
+    values = (value("x", origin=Origin.INPUT), value("a"), value("b"), value("v", view_of=2, output=True))
+    operations = (
+        Operation("a", (1,), (same(0),)),
+        Operation("b", (2,), (Use(1),)),
+        Operation("view", (3,), (Use(2),)),
+    )
+    graph = StorageGraph(values, operations)
+    assert [b.id for b in plan_graph(graph).arena.instance.buffers] == ["a", "b"]
+    assert [b.id for b in plan_graph(graph, outputs_in_arena=False).arena.instance.buffers] == ["a"]
+    # What an output takes in place is the output's.
+    taken = StorageGraph(values, (operations[0], Operation("b", (2,), (same(1),)), operations[2]))
+    assert [b.id for b in plan_graph(taken).arena.instance.buffers] == ["a"]
+    assert plan_graph(taken, outputs_in_arena=False).arena.instance.buffers == ()

@@ -21,7 +21,7 @@ Place = tuple[object, int]
 def random_graph(rng: random.Random) -> StorageGraph:
     """One to three values of the caller's and up to ten operations, a third of which make views.
 
-    A value is often read together with views of it.
+    A value is often read together with views of it, and some operations have two results.
     """
     values = [
         StoredValue(
@@ -43,7 +43,7 @@ def random_graph(rng: random.Random) -> StorageGraph:
             of = values[base]
             size = of.size_bytes // rng.choice((1, 1, 1, 2))
             element = of.element_bytes if rng.random() < 0.8 else 2
-            values.append(StoredValue(f"v{k}", size, element, view_of=base, output=output))
+            values.append(StoredValue(f"v{result}", size, element, view_of=base, output=output))
             root.append(root[base])
             operations.append(Operation(f"o{k}", (result,), (Use(base),)))
             continue
@@ -54,12 +54,14 @@ def random_graph(rng: random.Random) -> StorageGraph:
         uses = [Use(v, rng.random() < 0.85, rng.random() < 0.9) for v in sorted(operands)]
         if rng.random() < 0.1:
             uses.append(Use(base, rng.random() < 0.5, rng.random() < 0.5))
-        size = rng.choice((values[base].size_bytes, *SIZES))
-        values.append(
-            StoredValue(f"v{k}", size, rng.choice((4, 4, 4, 2)), output=output, alignment=rng.choice((1, 8, 64)))
-        )
-        root.append(result)
-        operations.append(Operation(f"o{k}", (result,), tuple(uses)))
+        results = range(result, result + (2 if rng.random() < 0.2 else 1))
+        for v in results:
+            size = rng.choice((values[base].size_bytes, *SIZES))
+            values.append(
+                StoredValue(f"v{v}", size, rng.choice((4, 4, 4, 2)), output=output, alignment=rng.choice((1, 8, 64)))
+            )
+            root.append(v)
+        operations.append(Operation(f"o{k}", tuple(results), tuple(uses)))
     return StorageGraph(tuple(values), tuple(operations))
 
 
@@ -108,23 +110,31 @@ def faults(graph: StorageGraph, plan: JointPlan) -> list[str]:
     for v, value in enumerate(values):
         if value.origin is not Origin.COMPUTED:
             memory |= {(place[v][0], place[v][1] + byte): v for byte in range(value.size_bytes)}
+    there = {v for v, value in enumerate(values) if value.origin is not Origin.COMPUTED}
     for u in plan.order:
         operation = graph.operations[u]
-        (result,) = operation.results
-        made = values[result]
         uses = [(use, values[use.value]) for use in operation.operands]
-        if made.view_of is not None:
-            found += [f"{made.name} shows lost bytes" for b in range(made.size_bytes) if not holds(result, b)][:1]
+        found += [f"{operation.name} reads {value.name} too soon" for use, value in uses if use.value not in there]
+        there |= set(operation.results)
+        if values[operation.results[0]].view_of is not None:
+            (result,) = operation.results
+            shown = values[result]
+            found += [f"{shown.name} shows lost bytes" for b in range(shown.size_bytes) if not holds(result, b)][:1]
             continue
-        where, start = place[result]
-        if start % made.alignment:
-            found.append(f"{made.name} is not aligned")
-        for element in (*range(-(-made.size_bytes // made.element_bytes)), None):
+        for v in operation.results:
+            if place[v][1] % values[v].alignment:
+                found.append(f"{values[v].name} is not aligned")
+        steps = max(-(-values[v].size_bytes // values[v].element_bytes) for v in operation.results)
+        for element in (*range(steps), None):
             lost = [value.name for use, value in uses for b in reads(use, value, element) if not holds(use.value, b)]
             found += [f"{operation.name} reads what is left of {name}" for name in lost[:1]]
             if element is not None:
-                first = element * made.element_bytes
-                memory |= {(where, start + first + b): result for b in range(min(made.element_bytes, made.size_bytes))}
+                for v in operation.results:
+                    (where, start), width = place[v], values[v].element_bytes
+                    written = range(element * width, min((element + 1) * width, values[v].size_bytes))
+                    memory |= {(where, start + b): v for b in written}
+        if any(not holds(v, b) for v in operation.results for b in range(values[v].size_bytes)):
+            found.append(f"{operation.name} writes two results into one place")
     lasting = [v for v, value in enumerate(values) if value.output or value.origin in (Origin.INPUT, Origin.CONSTANT)]
     found += [f"{values[v].name} is lost" for v in lasting if not all(holds(v, b) for b in range(values[v].size_bytes))]
     return found

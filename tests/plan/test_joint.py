@@ -255,3 +255,25 @@ def test_of_two_endings_the_one_that_more_time_would_change_is_told() -> None:
     assert told("time limit", "capacity reached") == "capacity reached"
     # Both searches ended with a proof, and yet sums that fit need no arena that does.
     assert told("optimal", "optimal") == told("effort spent", "optimal") == "effort spent"
+
+
+@pytest.mark.parametrize("uncounted", ["workspace", "outside", "donated"])
+def test_no_bound_counts_what_lies_outside_the_arena(uncounted: str) -> None:
+    """Scratch of one operation, one value of its own memory and one donated input among several counted ones."""
+    values = [
+        StoredValue("x", 96, 4, Origin.DONATED if uncounted == "donated" else Origin.INPUT),
+        StoredValue("y", 8, 4, Origin.INPUT),
+        StoredValue("a", 96, 4, outside=uncounted == "outside"),
+        StoredValue("b", 8, 4, output=True),
+    ]
+    workspace = 96 if uncounted == "workspace" else 0
+    operations = (
+        Operation("a", (2,), (Use(0, True, True), Use(1))),
+        Operation("b", (3,), (Use(2), Use(1)), workspace_bytes=workspace),
+    )
+    graph = StorageGraph(tuple(values), operations)
+    plan = plan_graph(graph)
+    needed = {"workspace": 104, "outside": 8, "donated": 8}[uncounted]
+    assert plan.arena.peak_bytes == needed
+    assert plan.lower_bound_bytes <= needed
+    assert plan_graph(graph, capacity_bytes=needed).arena.peak_bytes == needed

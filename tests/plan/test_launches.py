@@ -168,3 +168,32 @@ def test_the_checker_catches_an_output_that_no_launch_writes():
 def test_numbers_join_the_loops_of_open_shapes_and_reductions_do_not():
     assert len(fused(graph("s: f32[]; a = s*2; out = x*a + y")).launches) == 1
     assert len(fused(graph("out = x + sum(x)")).launches) == 2
+
+
+def test_axes_are_compared_as_those_of_one_shape():
+    """Axis 0 of a vector is axis 1 of the matrix whose loops it would join."""
+    for text in ("s = sum(x, 0); t = sum(b, 0)", "t = sum(b, 0); s = sum(x, 0)", "s = sum(x, 0); t = b*2"):
+        plan = check_plan(fused(graph(f"x: f32[T, D]; b: f32[D]; {text}")))
+        assert [len(launch.nodes) for launch in plan.launches] == [1, 1]
+
+
+def test_a_reduction_to_the_shape_of_the_loops_before_it_does_not_join_them():
+    g = graph("x: f32[4, 4]; y: f32[4]; a = y + 1; s = sum(x, 1, keepdims=False)")
+    first, second = check_plan(fused(g)).launches
+    assert [n.op for n in (*first.nodes, *second.nodes)] == ["add", "sum"]
+    assert "for i0 in 4 (parallel):\n  for i1 in 4 (reduction):" in nest_text(g, second.nest)
+
+
+def test_where_shapes_are_the_callers_single_numbers_stand_before_the_loop():
+    g = graph("s: f32[]; a = s*2; out = x*a + y; z = s", outputs=["out", "z"])
+    (launch,) = check_plan(fused(g)).launches
+    assert nest_text(g, launch.nest).splitlines() == [
+        "z[] = %s[]",
+        "%a = mul %s, 2.0",
+        "for i0 in elements (parallel):",
+        "  %1 = mul %x, %a",
+        "  %out = add %1, %y",
+    ]
+    total = graph("s = sum(x)")
+    (launch,) = check_plan(fused(total)).launches
+    assert nest_text(total, launch.nest) == "%s[] = sum %x\n"

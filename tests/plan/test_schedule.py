@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -165,3 +168,75 @@ def test_a_chain_of_a_hundred_thousand_operations_is_ordered() -> None:
     schedule = order_for_least_memory(problem)
     assert schedule.peak_bytes == 2
     assert schedule.optimal
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(), st.randoms(use_true_random=False))
+def test_operations_may_be_given_in_any_order(problem: ScheduleProblem, rng: random.Random) -> None:
+    count = problem.operation_count
+    to = list(range(count))
+    rng.shuffle(to)
+    renamed = ScheduleProblem(
+        count,
+        tuple(
+            replace(v, producer=to[v.producer] if v.producer >= 0 else -1, readers=tuple(to[r] for r in v.readers))
+            for v in problem.values
+        ),
+        tuple((to[a], to[b]) for a, b in problem.after),
+        tuple((to[u], result, operand) for u, result, operand in problem.in_place),
+        tuple(problem.workspace_bytes[to.index(u)] for u in range(count)) if problem.workspace_bytes else (),
+    )
+    done: list[int] = []
+    while len(done) < count:  # always the ready operation of the smallest index
+        ready = (u for u in range(count) if u not in done and set(renamed.before[u]) <= set(done))
+        done.append(min(ready))
+    assert renamed.program_order == done
+    assert renamed.footprint_bytes == problem.footprint_bytes
+    found, wanted = order_for_least_memory(renamed), order_for_least_memory(problem)
+    assert (found.peak_bytes, found.lower_bound_bytes) == (wanted.peak_bytes, wanted.lower_bound_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(most=6))
+def test_every_operation_needs_what_it_reads_and_makes_beside_what_was_kept_from_the_start(
+    problem: ScheduleProblem,
+) -> None:
+    plain = problem.without_reuse()
+    kept = {v for v, value in enumerate(problem.values) if value.kept}
+    start = {v for v in kept if problem.values[v].producer < 0}
+    needed = [sum(problem.values[v].size_bytes for v in kept)]
+    for u in range(problem.operation_count):
+        held = start | {v for v, value in enumerate(problem.values) if u in value.readers or value.producer == u}
+        scratch = problem.workspace_bytes[u] if problem.workspace_bytes else 0
+        needed.append(sum(problem.values[v].size_bytes for v in held) + scratch)
+    assert problem.footprint_bytes <= max(needed)
+    assert plain.footprint_bytes == problem.without_reuse().footprint_bytes == max(needed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(most=6))
+def test_a_beam_that_drops_nothing_ends_with_the_least_peak(problem: ScheduleProblem) -> None:
+    order = beam_order(problem, 1_000, never)
+    assert order is not None
+    least = order_for_least_memory(problem)
+    assert least.optimal
+    assert peak_of(problem, order) == least.peak_bytes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1, (Value(-1, 0),)), "value 0: its size is negative"),
+        ((1, (Value(1, 1),)), "value 0 names operation 1 of 1"),
+        ((1, (Value(1, -2),)), "value 0 names operation -2 of 1"),
+        ((1, (Value(1, 0, (3,)),)), "value 0 names operation 3 of 1"),
+        ((1, (Value(1, 0, (-1,)),)), "value 0 names operation -1 of 1"),
+        ((2, (), ((0, 2),)), "0 before 2 names an operation outside 0..1"),
+        ((2, (), ((-1, 0),)), "-1 before 0 names an operation outside 0..1"),
+        ((2, (Value(1, 0), Value(1, 1)), (), ((1, 1, 0),)), "neither makes value 1 nor reads value 0"),
+        ((2, (Value(1, 0, (1,)), Value(1, 0)), (), ((1, 1, 0),)), "neither makes value 1 nor reads value 0"),
+    ],
+)
+def test_what_names_no_operation_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        ScheduleProblem(*arguments)

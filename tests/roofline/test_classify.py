@@ -351,6 +351,10 @@ def test_without_kernels_of_its_size_an_estimate_rests_on_all_of_its_kind():
     alike = [e for e in efficiencies() if (e.device, e.operation, e.dtype) == ("ascend-950dt", "gemm", "fp8")]
     assert not found.comparable and found.efficiency.samples == sum(e.samples for e in alike)
     assert found.efficiency.low == min(e.low for e in alike) and found.efficiency.high == max(e.high for e in alike)
+    assert found.efficiency.lower_s == min(e.lower_s for e in alike)
+    assert found.efficiency.upper_s == max(e.upper_s for e in alike)
+    every = [e.median for e in alike for _ in range(e.samples)]
+    assert found.efficiency.median == pytest.approx(sum(every) / len(every))
 
 
 @pytest.mark.parametrize(

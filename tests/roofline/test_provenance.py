@@ -54,6 +54,8 @@ name = "sparse-1"
 bf16 = { value = "2000 TFLOPS", sparse = true }
 """
     sparse = parse_device_text(text)[0].pipe("matrix").peak("bf16")
+    assert [reason.code for reason in objections(rate(machine="sparse-1"), sparse)] == ["dense-over-sparse"]
+    assert objections(rate(machine="sparse-1", sparse=True), sparse) == []
     with pytest.raises(ProvenanceError, match="skipped zeros"):
         divide(rate(machine="sparse-1"), sparse)
 

@@ -222,3 +222,34 @@ def test_errors_come_in_the_order_of_lines_and_spellings_of_a_machine_are_one_gr
     found = classify(csv=path)
     assert [error.line for error in found.errors] == [2, 3]
     assert [(audit.group, audit.rows) for audit in found.tables[0].audits] == [("FP8, h100-sxm", 2)]
+
+
+def test_every_cell_of_a_row_is_what_its_column_says_and_an_empty_one_is_nothing():
+    text = (
+        "name;device;dtype;operation;batch;q_len;heads;causal;latency_us;waves;source;says;says_text;note;group\n"
+        "a;h200;fp8->bf16;attention-prefill;2;64;8;FALSE;12.5;0.5;a page;memory;it says so;of ours;mine\n"
+        ";;;attention-prefill;2;64;8;true;12.5;;;;;;\n"
+    )
+    (first, second), errors = rows_from_text(text, "mine.csv", "h100", "bf16")
+    assert not errors
+    assert (first.name, first.device, first.dtype, first.operands) == ("a", "h200", "fp8", "fp8")
+    assert (first.latency_s, first.waves, first.line, first.group) == (12.5e-6, 0.5, 2, "mine")
+    assert (first.source, first.says, first.says_text) == ("a page", "memory", "it says so")
+    assert [(note.code, note.values) for note in first.notes] == [("of-source", {"text": "of ours"})]
+    assert first.sizes["causal"] is False and second.sizes["causal"] is True
+    assert second.name == "attention-prefill batch=2 q_len=64 heads=8 causal=true"
+    assert (second.device, second.dtype, second.waves, second.notes) == ("h100", "bf16", None, ())
+    assert (second.source, second.says, second.group, second.line) == ("mine.csv, line 3", "", "", 3)
+    assert (second.cost().flop, first.cost().flop) == (
+        second.given_cost.flop,
+        4 * 2 * 8 * 64 * 64 * 128 + 5 * 2 * 8 * 64 * 64,
+    )
+
+
+def test_words_that_are_no_truth_value_are_refused_and_a_short_row_is_named():
+    header = "device,dtype,operation,batch,q_len,heads,causal,latency_us,name"
+    text = f"{header}\nh200,bf16,attention-prefill,2,64,8,no,12,a\nh200\n"
+    rows, errors = rows_from_text(text, "mine.csv")
+    assert not rows
+    assert "causal is true or false, not 'no'" in errors[0].message
+    assert [(error.line, error.name) for error in errors] == [(2, "a"), (3, "")]

@@ -1,5 +1,8 @@
 """The rules of reading, against their sentences written out a second time."""
 
+import math
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,8 @@ from fuseline.api.roofline import chosen_rule
 from fuseline.errors import UnitError, UnknownNameError
 from fuseline.roofline.rules import UNDETERMINED, BookRule, NsightRule, Reading, rule_named
 
-ratio = st.floats(0, 1.2, allow_nan=False)
+EDGES = (0.2, 0.45, 0.5, 0.6, 0.8, 0.85)
+ratio = st.floats(0, 1.2, allow_nan=False) | st.sampled_from([x for e in EDGES for x in (math.nextafter(e, 0), e)])
 
 
 def book_sentence(c, m):
@@ -39,6 +43,15 @@ def test_the_book_rule_is_its_sentence(c, m):
 @given(ratio, ratio, st.none() | st.floats(0.01, 5))
 def test_the_nsight_rule_is_its_sentence(c, m, waves):
     assert NsightRule().judge(Reading(c, m, waves=waves)).bound == nsight_sentence(100 * c, 100 * m, waves)
+
+
+@pytest.mark.parametrize(("c", "m"), list(product(EDGES, EDGES)))
+def test_both_rules_are_their_sentences_at_every_threshold(c, m):
+    assert BookRule().judge(Reading(c, m)).bound == book_sentence(c, m)
+    verdict = NsightRule().judge(Reading(c, m))
+    assert verdict.bound == nsight_sentence(100 * c, 100 * m, None)
+    high = "high-throughput" in [note.code for note in verdict.notes]
+    assert high == (100 * c > 80 or 100 * m > 80)
 
 
 @given(ratio, ratio, st.floats(1e-7, 1e-3), st.sampled_from(["book", "nsight"]))

@@ -184,3 +184,33 @@ def test_a_quantity_has_a_known_unit_and_a_finite_value():
     for value, unit in ((1.0, "furlong"), (math.nan, "s"), (math.inf, "B/s")):
         with pytest.raises(UnitError):
             Quantity(value, unit)
+
+
+def test_the_largest_count_is_the_largest_of_64_bits():
+    largest = 2**63 - 1
+    assert parse_count(largest) == parse_count(str(largest)) == parse_bytes(str(largest)) == largest
+    assert parse_bytes("8589934591 GiB") == 8589934591 * 2**30
+    for beyond in (str(2**63), "8589934592 GiB", "2^63"):
+        with pytest.raises(UnitError, match="beyond"):
+            parse_bytes(beyond) if "GiB" in beyond else parse_count(beyond)
+    assert parse_count("0^0") == parse_count("1^0") == parse_count("2^0") == 1
+
+
+def test_small_negative_amounts_and_unknown_prefixes_are_refused():
+    for text in ("-0.5 B/s", "-1e-9 Hz", "1 qB/s", "1 mB/s", "1 FLFLOPS"):
+        with pytest.raises(UnitError):
+            parse_rate(text)
+    with pytest.raises(UnitError):
+        parse_time_s("-0.5 s")
+
+
+def test_numbers_of_more_than_15_digits_and_those_that_are_none_are_printed():
+    assert (format_number(999_900_000_000_000), format_number(1e15)) == ("999900000000000", "1.000e+15")
+    assert (format_number(1e-5), format_number(9.99e-6)) == ("0.00001", "9.990e-06")
+    for value, text in ((math.inf, "inf"), (-math.inf, "-inf"), (math.nan, "nan")):
+        assert (format_number(value), format_time(value), format_bytes(value)) == (text, f"{text} s", f"{text} B")
+
+
+def test_a_sparse_peak_says_so_in_json():
+    assert Quantity(1.0, "FLOP/s", sparse=True).to_dict()["sparse"] is True
+    assert "sparse" not in Quantity(1.0, "FLOP/s").to_dict()

@@ -327,3 +327,20 @@ def test_the_bound_holds_after_every_write(tmp_path: Path) -> None:
     assert not objects.put(cache.key("large"), bytes(1000)) and "larger than the bound" in objects.last_problem
     assert not ObjectCache(tmp_path / "none", limit_bytes=0).put(KEY, b"code")
     assert not (tmp_path / "none").exists()
+
+
+def test_what_fits_the_bound_exactly_stays(tmp_path: Path) -> None:
+    size = 200 + 32  # the content and its digest
+    objects = ObjectCache(tmp_path / "objects", limit_bytes=3 * size)
+    keys = [cache.key(str(number)) for number in range(3)]
+    for key in keys:
+        assert objects.put(key, bytes(200))
+    assert ObjectCache(tmp_path / "objects", limit_bytes=3 * size).put(keys[0], bytes(200))  # a first write sweeps
+    assert [objects.get(key) for key in keys] == [bytes(200)] * 3
+    assert objects.put(cache.key("whole"), bytes(3 * size - 32)) and objects.size_bytes() == 3 * size
+
+
+def test_reading_counting_and_clearing_make_no_directory(tmp_path: Path) -> None:
+    objects = ObjectCache(tmp_path / "objects")
+    assert (objects.get(KEY), objects.size_bytes(), objects.clear()) == (None, 0, 0)
+    assert not (tmp_path / "objects").exists()

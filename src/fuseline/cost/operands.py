@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fuseline.errors import UnknownNameError
-from fuseline.machine.dtypes import BITS, INTEGERS, canonical_dtype
+from fuseline.machine.dtypes import BITS, canonical_dtype
 
 _PATTERN = re.compile(r"\s*([\w]+?)\s*(?:(?:x|×|\*)\s*([\w]+?))?\s*(?:->\s*([\w]+))?\s*$", re.IGNORECASE)
 _RESULTS = {"fp8": "bf16", "fp6": "bf16", "fp4": "bf16", "i8": "i32", "i4": "i32", "tf32": "f32"}
@@ -25,11 +25,6 @@ class OperandTypes:
     def compute(self) -> str:
         """The format whose peak the product runs at: the wider one (an FP8 by FP4 product runs at the FP8 rate)."""
         return self.a if BITS[self.a] >= BITS[self.b] else self.b
-
-    @property
-    def scaled(self) -> bool:
-        """Whether the operands usually come with block scales (formats of 8 bits and fewer that are not integers)."""
-        return any(BITS[name] <= 8 and name not in INTEGERS for name in (self.a, self.b))
 
     def __str__(self) -> str:
         inputs = self.a if self.a == self.b else f"{self.a}x{self.b}"

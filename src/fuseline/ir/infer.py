@@ -89,8 +89,6 @@ def _by_common(row: Operation, operands: tuple[DType, ...]) -> Signature:
 
 def _floating(d: DType) -> DType:
     """NumPy's choice of a floating loop for an integer or bool operand."""
-    if d.is_float:
-        return d
     return F16 if d.bits == 8 else F32 if d.bits == 16 else F64
 
 

@@ -61,8 +61,8 @@ def arena_in_program_order(
     for position, a in enumerate(plan.assignments):
         upper = steps if a.last is None else a.last + 1
         if a.in_place:
-            index = newest[a.buffer]
-            storages[index].upper = max(storages[index].upper, upper)
+            index = newest[a.buffer]  # which ended here, with its last reader
+            storages[index].upper = upper
         else:
             index = newest[a.buffer] = len(storages)
             storages.append(_Storage(position, upper, filled_up(a.size_bytes, alignment)))
