@@ -20,6 +20,7 @@ from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph, topological
+from fuseline.ir.node import Node
 from fuseline.ir.program import Declaration, Program
 from fuseline.ir.size import check_given
 from fuseline.ir.specialise import input_types, specialise, specialise_for_numbers
@@ -271,8 +272,7 @@ class CapturingKernel(UfuncKernel):
             if rest is not None:
                 return self._fast.function(*args, *rest, **named)
         for name, array in self.program.captures.items():
-            position = self.inputs.index(name)
-            if position >= len(args):
+            if self.signature.positions[name] >= len(args):
                 named.setdefault(name, array)
         return self._call(args, named)
 
@@ -307,7 +307,7 @@ class ReducingKernel(Kernel):
         """As `Kernel`."""
         out = named.pop("out", None)
         for name, array in self.program.captures.items():
-            if self.inputs.index(name) >= len(args):
+            if self.signature.positions[name] >= len(args):
                 named.setdefault(name, array)
         values = self.signature.operands(args, named)
         if any(map(speaks_for_itself, values)):
@@ -361,14 +361,16 @@ def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) ->
 _REMEMBERED_SHAPES = 256
 
 
-def reads_of(program: Program) -> list[frozenset[int]]:
-    """For each output, the positions of the inputs that it depends on."""
-    position = {d.name: i for i, d in enumerate(program.inputs)}
-    found = []
-    for _, output in program.outputs:
-        names = [n.attr("name") for n in topological([output]) if n.op == "input"]
-        found.append(frozenset(position[name] for name in names))
-    return found
+def reads_of(program: Program) -> list[int]:
+    """For each output, the inputs that it depends on, as a number whose bit i stands for input i."""
+    bits = {d.name: 1 << i for i, d in enumerate(program.inputs)}
+    below: dict[Node, int] = {}
+    for node in topological([output for _, output in program.outputs]):
+        found = bits[node.attr("name")] if node.op == "input" else 0
+        for operand in node.args:
+            found |= below[operand]
+        below[node] = found
+    return [below[output] for _, output in program.outputs]
 
 
 def declared_dtypes(program: Program) -> list[DType | None]:

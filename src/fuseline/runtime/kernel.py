@@ -92,8 +92,8 @@ class ElementwiseKernel:
             Called once for each tuple of dtypes.
         signatures: input dtypes of the loops that `ufunc` shall have where the program admits them, in NumPy's order of
             preference; a function, since they are needed only when somebody asks for the ufunc.
-        reads: for each output, the positions of the inputs that it depends on: its shape is what these broadcast to.
-            Every input for every output when None.
+        reads: for each output, the inputs that it depends on, as a number whose bit i stands for input i: its shape is
+            what these broadcast to. Every input for every output when None.
         check_shapes: raises `ShapeError` for input shapes that the program's declarations forbid, by name; None where
             there are no declarations.
         declared: for each input, the dtype that the program declares, which a Python number then takes; None for all
@@ -113,7 +113,7 @@ class ElementwiseKernel:
         doc: str,
         specialise: Callable[[OperandTypes], tuple[Loop, Limits]],
         signatures: Callable[[], Sequence[DTypes]],
-        reads: Sequence[frozenset[int]] | None = None,
+        reads: Sequence[int] | None = None,
         check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
         declared: Sequence[DType | None] | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class ElementwiseKernel:
         self._check_shapes = check_shapes
         self._input_count = len(self.signature.inputs)
         self._declared = tuple(declared) if declared is not None else (None,) * self._input_count
-        everything = frozenset(range(self._input_count))
+        everything = (1 << self._input_count) - 1
         self._reads = tuple(reads) if reads is not None else (everything,) * len(self.signature.outputs)
         self._reads_evenly = all(r == everything for r in self._reads)
         self._has_constant_output = self._input_count > 0 and not all(self._reads)
@@ -283,15 +283,12 @@ class ElementwiseKernel:
 
         Results are new arrays until all runs are over, so that no run reads what another has written.
         """
-        shapes = [
-            nest.broadcast_shape([arrays[i].shape for i in sorted(r)], [self.signature.inputs[i] for i in sorted(r)])
-            for r in self._reads
-        ]
+        shapes = self._output_shapes([a.shape for a in arrays])
         results: list[Any] = [None] * len(outputs)
         for shape in dict.fromkeys(shapes):
             members = tuple([o for o, own in enumerate(shapes) if own == shape])
-            needed = frozenset[int]().union(*(self._reads[o] for o in members))
-            operands = [a if i in needed else np.zeros((), a.dtype) for i, a in enumerate(arrays)]
+            needed = functools.reduce(operator.or_, [self._reads[o] for o in members])
+            operands = [a if needed >> i & 1 else np.zeros((), a.dtype) for i, a in enumerate(arrays)]
             computed = iterate.run(loop.for_outputs(members), operands, [None] * len(members))
             for o, result in zip(members, computed, strict=True):
                 results[o] = result
@@ -303,6 +300,18 @@ class ElementwiseKernel:
                 np.copyto(place, results[position], casting="same_kind")
                 results[position] = place
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
+
+    def _output_shapes(self, shapes: list[nest.Shape]) -> list[nest.Shape]:
+        """The shape of each output, for these shapes of the inputs. An output asks each distinct shape once."""
+        having: dict[nest.Shape, int] = {}  # the inputs of each shape, as bits
+        for i, shape in enumerate(shapes):
+            having[shape] = having.get(shape, 0) | 1 << i
+        found = []
+        for reads in self._reads:
+            own = [bits & reads for bits in having.values() if bits & reads]
+            firsts = sorted([(bits & -bits).bit_length() - 1 for bits in own])
+            found.append(nest.broadcast_shape([shapes[i] for i in firsts], [self.signature.inputs[i] for i in firsts]))
+        return found
 
     def _prepare(self, loop: Loop, arrays: list[Array], values: Sequence[Any], results: list[Array] | None) -> None:
         """Remember this call, so that the next like it needs no thought. ``arrays`` are what ``values`` became."""

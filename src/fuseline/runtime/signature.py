@@ -32,6 +32,11 @@ class Signature:
         """The named tuple of several results."""
         return result_type(self.name, self.outputs)
 
+    @functools.cached_property
+    def positions(self) -> dict[str, int]:
+        """The place of each input among the operands."""
+        return {name: i for i, name in enumerate(self.inputs)}
+
     @property
     def is_single(self) -> bool:
         """Whether a call returns one array, and no tuple."""
@@ -43,9 +48,9 @@ class Signature:
 
     def operands(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """One value for each input. Raises `TypeRuleError` for names that are unknown, missing or given twice."""
-        unknown = [n for n in named if n not in self.inputs[len(args) :]]
+        unknown = [n for n in named if self.positions.get(n, -1) < len(args)]
         if unknown or len(args) > len(self.inputs):
-            given_twice = [n for n in unknown if n in self.inputs]
+            given_twice = [n for n in unknown if n in self.positions]
             what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
             if not unknown:
                 what = f"{len(args)} operand{'s are' if len(args) != 1 else ' is'} given"
