@@ -27,7 +27,7 @@ from fuseline.ir.specialise import input_types, specialise, specialise_for_numbe
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
-from fuseline.runtime import iterate
+from fuseline.runtime import iterate, protocol
 from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.kernel import ElementwiseKernel
 from fuseline.runtime.locks import Lock
@@ -35,6 +35,7 @@ from fuseline.runtime.loop import Loop
 from fuseline.runtime.operands import DTypes, OperandTypes, WeakDType, as_arrays, speaks_for_itself
 from fuseline.runtime.signature import Signature
 from fuseline.runtime.staged import StagedProgram
+from fuseline.runtime.ufunc import obstacle_to_ufunc
 
 if TYPE_CHECKING:
     import inspect
@@ -80,8 +81,7 @@ def _name_of(source: Source) -> str:
 
 def kernel_of(program: Program, name: str) -> Kernel:
     """The kind of kernel that ``program`` needs."""
-    reduces = any(OPERATIONS[n.op].index_rule == "reduction" for n in program.nodes)
-    if reduces:
+    if _reduces(program):
         return ReducingKernel(program, name)
     return CapturingKernel(program, name) if program.captures else UfuncKernel(program, name)
 
@@ -190,8 +190,17 @@ class Kernel:
 
 
 def signature_of(program: Program, name: str) -> Signature:
-    """The names of a kernel of ``program``."""
-    return Signature(name, tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs), program.fixed)
+    """The names of a kernel of ``program``, and why it has no ufunc where it has none."""
+    inputs, outputs = tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs)
+    obstacle = _REDUCES if _reduces(program) else obstacle_to_ufunc(len(inputs), len(outputs))
+    return Signature(name, inputs, outputs, program.fixed, obstacle)
+
+
+_REDUCES = "it reduces over axes, and a ufunc computes each element from one element of each operand"
+
+
+def _reduces(program: Program) -> bool:
+    return any(OPERATIONS[n.op].index_rule == "reduction" for n in program.nodes)
 
 
 def documentation_of(program: Program, name: str) -> str:
@@ -217,21 +226,21 @@ class UfuncKernel(Kernel, ElementwiseKernel):
         )
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
-        """NumPy's ufunc protocol decides, unless a function is being traced.
-
-        Where the other library does not know several outputs, each is computed apart.
-        """
+        """NumPy's ufunc protocol decides, unless a function is being traced."""
         recorded = self._recorded(values, outputs)
         if recorded is not None:
             return recorded
         self._check_foreign(values)
-        try:
-            return super()._call_foreign(values, outputs)
-        except TypeError as error:
-            # Some libraries (dask) take ufuncs of one output alone: each output then is a ufunc of its own.
-            if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
-                raise
-            return self.signature.result([part._by_protocol(values, {}) for part in self._parts])
+        return super()._call_foreign(values, outputs)
+
+    def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
+        """As `ElementwiseKernel`; libraries that take ufuncs of one output alone (dask) are asked for each output."""
+        if len(self.outputs) == 1 or options:
+            return super()._by_protocol(values, options)
+        results = protocol.answer(*self._for_protocol(values))
+        if results is not NotImplemented:
+            return results
+        return tuple([part._by_protocol(values, {}) for part in self._parts])
 
     def _check_foreign(self, values: Sequence[Any]) -> None:
         """What declarations forbid is forbidden to arrays of other libraries too, as far as these say what they are."""
@@ -300,7 +309,7 @@ class ReducingKernel(Kernel):
     @property
     def ufunc(self) -> np.ufunc:
         """Refused: a ufunc computes each element from one element of each operand."""
-        raise UnsupportedError(f"{self.name} reduces over axes, so it is not a ufunc; call it directly")
+        raise UnsupportedError(f"{self.name} has no ufunc: {self.signature.without_ufunc}; call the kernel itself")
 
     @in_default_environment
     def __call__(self, /, *args: Any, **named: Any) -> Any:

@@ -34,7 +34,7 @@ from fuseline.runtime.operands import (
     speaks_for_itself,
 )
 from fuseline.runtime.signature import Signature
-from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc, refusing_loop
+from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc, obstacle_to_ufunc, refusing_loop
 
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
@@ -138,6 +138,7 @@ class ElementwiseKernel:
         self._fast = FastCall(self._python_call, few_rows, self._single) if array_layout.is_known() else None
         self._remembered: OperandTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
+        self._protocol_ufuncs: dict[OperandTypes, np.ufunc] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
 
     ufunc = _UfuncOnce()
@@ -172,8 +173,7 @@ class ElementwiseKernel:
 
     def _specialised(self, dtypes: OperandTypes) -> Specialisation:
         loop, limits = self._specialise(dtypes)
-        operand_count = loop.operand_count
-        has_ufunc = self._input_count > 0 and operand_count <= OPERAND_LIMIT
+        has_ufunc = not obstacle_to_ufunc(len(loop.inputs), len(loop.outputs))
         ufunc = make_ufunc(self.signature.name, self.__doc__ or "", [loop]) if has_ufunc else None
         made = Specialisation(loop, ufunc, limits)
         self._known[dtypes] = made
@@ -238,23 +238,38 @@ class ElementwiseKernel:
         return self.signature.result(results) if several and not self._single else results
 
     def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
-        """What NumPy's protocol makes of the operands. Where they say what dtypes they have, it is handed a ufunc with
-        the loop of these dtypes alone, which promotes operation by operation and converts Python's numbers as the
-        kernel does; the loops of `ufunc` have one dtype for all."""
+        """What NumPy's protocol makes of the operands."""
+        ufunc, operands = self._for_protocol(values)
+        return ufunc(*operands, **options)
+
+    def _for_protocol(self, values: Sequence[Any]) -> tuple[np.ufunc, Sequence[Any]]:
+        """The ufunc that libraries are handed, and its operands. Where these say what dtypes they have, its first loop is
+        that of these dtypes, which promotes operation by operation and converts Python's numbers as the kernel does;
+        the loops of `ufunc` have one dtype for all."""
         typed = protocol_operands(values, self.signature.inputs, self._declared)
-        if typed is not None:
-            operands, dtypes = typed
-            made = self.specialisation(dtypes)
-            assert made.ufunc is not None
-            made.loop.body()
-            check_limits(made.limits, self.signature.inputs, values)
-            try:
-                return made.ufunc(*operands, **options)
-            except TypeError as error:
-                if not str(error).startswith("ufunc '"):
-                    raise
-                # The library has changed dtypes on the way, as pandas does where it aligns rows.
-        return self.ufunc(*values, **options)
+        if typed is None:
+            return self.ufunc, values
+        operands, dtypes = typed
+        made = self.specialisation(dtypes)
+        if made.ufunc is None:  # NumPy allows none; this says why
+            return self.ufunc, values
+        made.loop.body()
+        check_limits(made.limits, self.signature.inputs, values)
+        return self._ufunc_beginning_with(made, dtypes), operands
+
+    def _ufunc_beginning_with(self, made: Specialisation, dtypes: OperandTypes) -> np.ufunc:
+        """The loop of ``made``, and after it those of `ufunc`, for libraries that change dtypes on the way, as pandas does
+        where it aligns rows. NumPy takes the first that fits."""
+        known = self._protocol_ufuncs.get(dtypes)
+        if known is not None:
+            return known
+        with self._lock:
+            if is_subinterpreter():  # where a ufunc cannot compile further loops
+                assert made.ufunc is not None
+                return self._protocol_ufuncs.setdefault(dtypes, made.ufunc)
+            others = [loop for loop in self._ufunc_loops() if loop.inputs != made.loop.inputs]
+            found = make_ufunc(self.signature.name, self.__doc__ or "", [made.loop, *others])
+            return self._protocol_ufuncs.setdefault(dtypes, found)
 
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any] | None

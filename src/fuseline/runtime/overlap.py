@@ -72,7 +72,7 @@ def _crossed(spans: Sequence[Bounds]) -> list[bool]:
 
 
 def holds_result(output: Array, dtype: np.dtype[Any]) -> bool:
-    """Whether a loop can write its result of ``dtype`` straight into ``output``: it has that dtype, and no byte twice."""
+    """Whether a loop can write its result of ``dtype`` straight into ``output``: of that dtype, with no byte twice."""
     if output.dtype is not dtype and (output.dtype != dtype or not output.dtype.isnative):
         return False
     return output.flags.c_contiguous or not _repeats_itself(output)
