@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -58,6 +58,14 @@ def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str |
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         raise UsageError(f"{name!r} cannot be the name of a kernel: its results are a named tuple of that name")
     return kernel_of(program, name or _name_of(source))
+
+
+@overload
+def fuse(function: Callable[..., Any], *, name: str | None = None) -> Kernel: ...
+
+
+@overload
+def fuse(function: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
 def fuse(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:

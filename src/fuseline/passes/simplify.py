@@ -58,14 +58,10 @@ def divide_by_power_of_two(node: Node) -> Node | None:
     if not isinstance(divisor, float) or node.args[1].dtype is not node.dtype or not math.isfinite(divisor):
         return None
     mantissa, exponent = math.frexp(divisor)
-    if abs(mantissa) != 0.5 or not _normal_power(node, exponent - 1) or not _normal_power(node, 1 - exponent):
+    least = node.dtype.least_exponent
+    if abs(mantissa) != 0.5 or least is None or abs(exponent - 1) > -least:
         return None
     return apply("mul", node.args[0], const(1.0 / divisor, node.dtype))
-
-
-def _normal_power(node: Node, exponent: int) -> bool:
-    smallest = {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022}[node.dtype.name]
-    return smallest <= exponent <= 1 - smallest - 1
 
 
 def undo_twice(node: Node) -> Node | None:

@@ -243,9 +243,11 @@ class ElementwiseKernel:
         return ufunc(*operands, **options)
 
     def _for_protocol(self, values: Sequence[Any]) -> tuple[np.ufunc, Sequence[Any]]:
-        """The ufunc that libraries are handed, and its operands. Where these say what dtypes they have, its first loop is
-        that of these dtypes, which promotes operation by operation and converts Python's numbers as the kernel does;
-        the loops of `ufunc` have one dtype for all."""
+        """The ufunc that libraries are handed, and its operands.
+
+        Where these say what dtypes they have, its first loop is that of these dtypes, which promotes operation by
+        operation and converts Python's numbers as the kernel does; the loops of `ufunc` have one dtype for all.
+        """
         typed = protocol_operands(values, self.signature.inputs, self._declared)
         if typed is None:
             return self.ufunc, values
@@ -258,8 +260,8 @@ class ElementwiseKernel:
         return self._ufunc_beginning_with(made, dtypes), operands
 
     def _ufunc_beginning_with(self, made: Specialisation, dtypes: OperandTypes) -> np.ufunc:
-        """The loop of ``made``, and after it those of `ufunc`, for libraries that change dtypes on the way, as pandas does
-        where it aligns rows. NumPy takes the first that fits."""
+        """The loop of ``made``, and after it those of `ufunc`, of which NumPy takes the first that fits: for libraries
+        that change dtypes on the way, as pandas does where it aligns rows."""
         known = self._protocol_ufuncs.get(dtypes)
         if known is not None:
             return known

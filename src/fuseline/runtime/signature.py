@@ -122,7 +122,7 @@ def result_type(name: str, outputs: tuple[str, ...]) -> Any:
     def reduce(self: Any) -> Any:
         return _result, (name, outputs, tuple(self))
 
-    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]
+    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]  # names that are known when it runs
     return type(name, (plain,), {"__slots__": (), "__reduce__": reduce})
 
 
