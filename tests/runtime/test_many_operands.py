@@ -17,8 +17,12 @@ from numpy.typing import NDArray
 import fuseline as fl
 from arrays import same_bits
 from fuseline.api.kernel import reads_of
+from fuseline.ir.graph import Graph
+from fuseline.mathlib.expand import expand
+from fuseline.passes.pipeline import optimize
 from fuseline.runtime.overlap import ALONE, SAME_ITEMS, SHARED, byte_bounds, places
 from fuseline.runtime.signature import Signature
+from fuseline.runtime.staged import _stages
 
 Array = NDArray[Any]
 
@@ -203,3 +207,12 @@ def test_the_shapes_of_outputs_are_those_that_their_inputs_broadcast_to() -> Non
         assert result.shape == np.broadcast_shapes(shapes[i], shapes[(i * 7 + 3) % 30])
     with pytest.raises(fl.ShapeError, match=r"x2 of shape \(5,\) and x17 of shape \(4,\)"):
         kernel(**xs | {"x2": np.ones(5, np.float32), "x17": np.ones(4, np.float32)})
+
+
+def test_the_stages_of_thousands_of_reductions_are_found_in_one_walk() -> None:
+    def staged(count: int) -> Graph:
+        text = "\n".join(f"o{i} = sum(x{i}*2) + y{i}" for i in range(count))
+        return expand(optimize(fl.graph(text, shape=(30,), outputs=[f"o{i}" for i in range(count)])))
+
+    few, many = staged(300), staged(600)
+    assert steps_of(lambda: _stages(many)) < 2.3 * steps_of(lambda: _stages(few))
