@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import fuseline as fl
 from arrays import same_bits
 from fuseline.api.kernel import reads_of
+from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import Graph
 from fuseline.mathlib.expand import expand
 from fuseline.passes.pipeline import optimize
@@ -103,11 +104,12 @@ def steps_of(call: Callable[[], Any]) -> int:
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
+    with collection_paused():  # or what others left behind is finalised in between, and counted
+        sys.settrace(trace)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
     return count
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.ir.program import RESERVED_INPUTS
 from fuseline.runtime.operands import speaks_for_itself
 
 if TYPE_CHECKING:
     import inspect
 
-UFUNC_OPTIONS = frozenset({"where", "dtype", "casting", "order", "subok", "signature", "sig"})
-"""What NumPy's ufuncs take by name beside ``out``, and kernels do not. Only inputs' own names are looked for before."""
+UFUNC_OPTIONS = (RESERVED_INPUTS - {"out"}) | {"order", "subok", "signature", "sig"}
+"""What NumPy's ufuncs take by name and kernels do not; an input may have one of the rarer names."""
 _SHOWN_INPUTS = 6
 
 
