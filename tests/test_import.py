@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import fuseline
@@ -56,6 +57,20 @@ def test_type_checkers_see_the_public_names_where_they_are() -> None:
     assert set(seen) == set(fuseline.__all__) - {"__version__"}
     for name, module in seen.items():
         assert getattr(importlib.import_module(module), name) is getattr(fuseline, name)
+
+
+def test_type_checkers_know_that_fuse_gives_a_kernel() -> None:
+    from fuseline.api import kernel
+
+    bare, with_arguments = (typing.get_type_hints(o)["return"] for o in typing.get_overloads(kernel.fuse))
+    assert bare is kernel.Kernel and typing.get_args(with_arguments)[1] is kernel.Kernel
+
+
+def test_what_type_checkers_are_told_to_ignore_has_a_reason_beside_it() -> None:
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            ignored = line.partition("# type: ignore")[2]
+            assert not ignored or ignored.partition("]")[2].startswith("  # "), f"{path.name}:{number}"
 
 
 def test_every_error_is_public_and_refines_a_builtin() -> None:

@@ -8,12 +8,16 @@ and the largest error itself, go to multiprecision.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
+import functools
 import hashlib
 import math
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
@@ -24,6 +28,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from accuracy_functions import FLOAT64, TWO_ARGUMENTS, Array, exact
+
+from fuseline.folders import cache_folder, caching_allowed, is_private
 
 SOURCE, TABLES = (Path(__file__).with_name(name) for name in ("accuracy_reference.c", "accuracy_tables.h"))
 UNDECIDED_LIMIT = 65536
@@ -166,20 +172,40 @@ def has_compiled_reference() -> bool:
 
 
 def _library() -> ctypes.CDLL | None:
-    """The compiled reference, built once into a private temporary directory; None without a C compiler."""
+    """The compiled reference, built once into a folder of this user's own; None without a C compiler."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
     wide_long_double = np.finfo(np.longdouble).nmant >= 63
     if compiler is None or not wide_long_double:
         return None
     digest = hashlib.sha256(SOURCE.read_bytes() + TABLES.read_bytes()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"fuseline-accuracy-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        return None
-    target = folder / f"reference-{digest}.so"
-    if not target.exists():
+    target = _private_folder() / f"reference-{digest}.so"
+    if not _is_private(target, stat.S_ISREG):
         _compile(compiler, target)
     return ctypes.CDLL(str(target))
+
+
+@functools.cache
+def _private_folder() -> Path:
+    """Where nobody else may write: in the folder of compiled kernels, or a temporary one for this process where that is
+    no such place or nothing may be kept."""
+    kept = cache_folder() / "accuracy"
+    if caching_allowed():
+        with contextlib.suppress(OSError):
+            kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_private(kept, stat.S_ISDIR):
+            return kept
+    made = Path(tempfile.mkdtemp(prefix="fuseline-accuracy-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def _is_private(path: Path, has_kind: Callable[[int], bool]) -> bool:
+    """Whether ``path`` itself, and not what a link there leads to, is of this kind and nobody else's to write."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    return has_kind(facts.st_mode) and is_private(facts)
 
 
 def _compile(compiler: str, target: Path) -> None:

@@ -5,118 +5,88 @@ Importing this package loads nothing but the version: each public name comes wit
 
 from __future__ import annotations
 
-from fuseline._version import __version__
+from fuseline._version import __version__ as __version__
 
 TYPE_CHECKING = False  # as in typing, which need not be imported for it
 if TYPE_CHECKING:
-    from fuseline.api.classification import Classification
-    from fuseline.api.explaining import explain
-    from fuseline.api.explanation import Explanation
-    from fuseline.api.kernel import Kernel, compile, fuse
-    from fuseline.api.measuring import measure
-    from fuseline.api.planning import Buffer, Instance, JointPlan, PlanResult, plan_buffers, plan_program
-    from fuseline.api.program import evaluate, graph, optimize
-    from fuseline.api.roofline import classify, device, devices, probe
-    from fuseline.errors import (
-        CompilerError,
-        DataFileError,
-        FormulaError,
-        FuselineError,
-        InfeasibleError,
-        LimitError,
-        LiteralError,
-        NumberRangeError,
-        OutputFileError,
-        PlanError,
-        ProvenanceError,
-        ReadOnlyError,
-        ShapeError,
-        TextFormError,
-        TraceAttributeError,
-        TraceError,
-        TypeRuleError,
-        UnitError,
-        UnknownNameError,
-        UnsupportedError,
-        UsageError,
-        VerifyError,
+    from fuseline.api.classification import Classification as Classification
+    from fuseline.api.explaining import explain as explain
+    from fuseline.api.explanation import Explanation as Explanation
+    from fuseline.api.kernel import (
+        Kernel as Kernel,
+        compile as compile,
+        fuse as fuse,
     )
-    from fuseline.machine.device import Device
-    from fuseline.runtime.recycle import trim
+    from fuseline.api.measuring import measure as measure
+    from fuseline.api.planning import (
+        Buffer as Buffer,
+        Instance as Instance,
+        JointPlan as JointPlan,
+        PlanResult as PlanResult,
+        plan_buffers as plan_buffers,
+        plan_program as plan_program,
+    )
+    from fuseline.api.program import (
+        evaluate as evaluate,
+        graph as graph,
+        optimize as optimize,
+    )
+    from fuseline.api.roofline import (
+        classify as classify,
+        device as device,
+        devices as devices,
+        probe as probe,
+    )
+    from fuseline.errors import (
+        CompilerError as CompilerError,
+        DataFileError as DataFileError,
+        FormulaError as FormulaError,
+        FuselineError as FuselineError,
+        InfeasibleError as InfeasibleError,
+        LimitError as LimitError,
+        LiteralError as LiteralError,
+        NumberRangeError as NumberRangeError,
+        OutputFileError as OutputFileError,
+        PlanError as PlanError,
+        ProvenanceError as ProvenanceError,
+        ReadOnlyError as ReadOnlyError,
+        ShapeError as ShapeError,
+        TextFormError as TextFormError,
+        TraceAttributeError as TraceAttributeError,
+        TraceError as TraceError,
+        TypeRuleError as TypeRuleError,
+        UnitError as UnitError,
+        UnknownNameError as UnknownNameError,
+        UnsupportedError as UnsupportedError,
+        UsageError as UsageError,
+        VerifyError as VerifyError,
+    )
+    from fuseline.machine.device import Device as Device
+    from fuseline.runtime.recycle import trim as trim
 
-__all__ = [
-    "Buffer",
-    "Classification",
-    "CompilerError",
-    "DataFileError",
-    "Device",
-    "Explanation",
-    "FormulaError",
-    "FuselineError",
-    "InfeasibleError",
-    "Instance",
-    "JointPlan",
-    "Kernel",
-    "LimitError",
-    "LiteralError",
-    "NumberRangeError",
-    "OutputFileError",
-    "PlanError",
-    "PlanResult",
-    "ProvenanceError",
-    "ReadOnlyError",
-    "ShapeError",
-    "TextFormError",
-    "TraceAttributeError",
-    "TraceError",
-    "TypeRuleError",
-    "UnitError",
-    "UnknownNameError",
-    "UnsupportedError",
-    "UsageError",
-    "VerifyError",
-    "__version__",
-    "classify",
-    "compile",
-    "device",
-    "devices",
-    "evaluate",
-    "explain",
-    "fuse",
-    "graph",
-    "measure",
-    "optimize",
-    "plan_buffers",
-    "plan_program",
-    "probe",
-    "trim",
-]
+_NAMES = {
+    "fuseline.api.classification": ("Classification",),
+    "fuseline.api.explaining": ("explain",),
+    "fuseline.api.explanation": ("Explanation",),
+    "fuseline.api.kernel": ("Kernel", "compile", "fuse"),
+    "fuseline.api.measuring": ("measure",),
+    "fuseline.api.planning": ("Buffer", "Instance", "JointPlan", "PlanResult", "plan_buffers", "plan_program"),
+    "fuseline.api.program": ("evaluate", "graph", "optimize"),
+    "fuseline.api.roofline": ("classify", "device", "devices", "probe"),
+    "fuseline.errors": (
+        "CompilerError", "DataFileError", "FormulaError", "FuselineError", "InfeasibleError", "LimitError",
+        "LiteralError", "NumberRangeError", "OutputFileError", "PlanError", "ProvenanceError", "ReadOnlyError",
+        "ShapeError", "TextFormError", "TraceAttributeError", "TraceError", "TypeRuleError", "UnitError",
+        "UnknownNameError", "UnsupportedError", "UsageError", "VerifyError",
+    ),
+    "fuseline.machine.device": ("Device",),
+    "fuseline.runtime.recycle": ("trim",),
+}  # fmt: skip
+"""The public names of each module. Type checkers find them in the imports above; the aliases there say "public"."""
 
-_HOME = {
-    "explain": "fuseline.api.explaining",
-    "Explanation": "fuseline.api.explanation",
-    "Kernel": "fuseline.api.kernel",
-    "compile": "fuseline.api.kernel",
-    "fuse": "fuseline.api.kernel",
-    "measure": "fuseline.api.measuring",
-    "evaluate": "fuseline.api.program",
-    "graph": "fuseline.api.program",
-    "optimize": "fuseline.api.program",
-    "Buffer": "fuseline.api.planning",
-    "Instance": "fuseline.api.planning",
-    "PlanResult": "fuseline.api.planning",
-    "JointPlan": "fuseline.api.planning",
-    "plan_buffers": "fuseline.api.planning",
-    "plan_program": "fuseline.api.planning",
-    "Classification": "fuseline.api.classification",
-    "classify": "fuseline.api.roofline",
-    "device": "fuseline.api.roofline",
-    "devices": "fuseline.api.roofline",
-    "probe": "fuseline.api.roofline",
-    "Device": "fuseline.machine.device",
-    "trim": "fuseline.runtime.recycle",
-}
-"""The module of each public name that is not an error."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted([*_HOME, "__version__"])
 
 _SHOWN = ("explain", "Explanation", "classify", "Classification")
 """Names whose results are shown by the report room."""
@@ -138,7 +108,7 @@ def _loaded(name: str) -> object:
 
     if name in _SHOWN:  # these print themselves, in words that `api` does not have
         importlib.import_module("fuseline.report.views").register()
-    found: object = getattr(importlib.import_module(_HOME.get(name, "fuseline.errors")), name)
+    found: object = getattr(importlib.import_module(_HOME[name]), name)
     return found
 
 

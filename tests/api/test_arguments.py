@@ -96,3 +96,39 @@ NO_COUNTS = [{"n": n} for n in ("a", 0, -5, 2.5, True, None)] + [{"thread_counts
 def test_measuring_counts_whole_things(counts: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="whole number"):
         fl.measure(TEXT, **counts)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"where": True}, r"where is an option of NumPy's ufuncs: .*k\.ufunc\(x, y, where=\.\.\., out=\.\.\.\)"),
+        ({"dtype": "f4"}, r"dtype is an option .*k\.ufunc\(x, y, dtype=\.\.\.\)"),
+        ({"casting": "safe"}, r"casting is an option .*k\.ufunc\(x, y, casting=\.\.\.\)"),
+        ({"order": "C", "subok": False}, r"order, subok are options .*k\.ufunc\(x, y, order=\.\.\., subok=\.\.\.\)"),
+    ],
+)
+def test_options_of_ufuncs_are_said_to_be_those_of_the_kernels_ufunc(options: dict[str, Any], shown: str) -> None:
+    k = fl.compile("x*y", name="k")
+    x = np.ones(3, np.float32)
+    for call in (lambda: k(x, x, **options), lambda: k(x=x, y=x, **options), lambda: k(x, x, out=x, **options)):
+        with pytest.raises(fl.TypeRuleError, match=shown):
+            call()
+
+
+def test_where_there_is_no_ufunc_its_options_lead_nowhere_and_the_error_says_why() -> None:
+    x = np.ones(3, np.float32)
+    many = fl.compile(" + ".join(f"x{i}" for i in range(70)), name="many")
+    for call, why in (
+        (lambda: fl.compile("sum(x)", name="total")(x, where=True), "total has no ufunc: it reduces over axes"),
+        (lambda: many(*[x] * 70, dtype="f4"), "many has no ufunc: a NumPy ufunc has at most 64 operands"),
+        (lambda: fl.compile("out = 3.0", name="three")(casting="safe"), "three has no ufunc: .*at least one input"),
+    ):
+        with pytest.raises(fl.TypeRuleError, match=why):
+            call()
+
+
+def test_an_input_may_be_called_like_a_rare_option() -> None:
+    x = np.ones(3, np.float32)
+    assert fl.compile("x*order")(x, order=2).tolist() == [2, 2, 2]
+    with pytest.raises(fl.TypeRuleError, match="order is given twice"):
+        fl.compile("x*order")(x, x, order=2)

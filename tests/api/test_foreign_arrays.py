@@ -100,3 +100,117 @@ def test_memory_maps_are_arrays_like_any_other(tmp_path: Path) -> None:
     assert fl.compile("x*2.5")(mapped, out=place) is place
     assert place.tolist() == [2.5, 5.0, 7.5]
     assert fl.compile("sum(x)")(mapped) == 6
+
+
+# ── what decides is what the libraries are, not how NumPy words its errors ───────────────────────────────────────────
+
+
+class Tagged:
+    """An array type of its own: takes ufuncs of at most ``MOST_OUTPUTS`` outputs, and may convert on the way."""
+
+    MOST_OUTPUTS: int = 1
+    CONVERTS_TO: str | None = None
+    calls: int = 0
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        Tagged.calls += 1
+        if ufunc.nout > self.MOST_OUTPUTS:
+            return NotImplemented
+        plain = [o.array if isinstance(o, Tagged) else o for o in operands]
+        if self.CONVERTS_TO:
+            plain = [np.asarray(p, self.CONVERTS_TO) if isinstance(p, np.ndarray) else p for p in plain]
+        results = getattr(ufunc, method)(*plain, **options)
+        return tuple(map(type(self), results)) if ufunc.nout > 1 else type(self)(results)
+
+
+class Several(Tagged):
+    MOST_OUTPUTS = 9
+
+
+class Converting(Tagged):
+    CONVERTS_TO = "f8"
+
+
+class Failing(Tagged):
+    """Its own work fails with words that NumPy uses for other things."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        Tagged.calls += 1
+        raise TypeError(f"ufunc '{ufunc.__name__}': NotImplemented")
+
+
+class Deaf(Tagged):
+    __array_ufunc__ = None  # type: ignore[assignment]  # what the protocol says for "no ufuncs"
+
+
+@pytest.fixture
+def numpy_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another wording of the error that no operand takes the call."""
+    from numpy._core import _internal
+
+    monkeypatch.setattr(_internal, "array_ufunc_errmsg_formatter", lambda *args, **options: "nobody wants this")
+
+
+@pytest.mark.usefixtures("numpy_says_something_else")
+@pytest.mark.parametrize("kind", [Tagged, Several])
+def test_several_outputs_are_asked_for_one_by_one_where_a_type_declines_them(kind: type[Tagged]) -> None:
+    k = fl.compile("s = x + y\np = x*y")
+    found = k(kind(ONES), 2.5)
+    assert type(found.s) is kind and type(found.p) is kind
+    assert same_bits(found.s.array, ONES + np.float32(2.5)) and same_bits(found.p.array, ONES * np.float32(2.5))
+
+
+@pytest.mark.usefixtures("numpy_says_something_else")
+def test_lazy_arrays_give_several_outputs_whatever_the_wording() -> None:
+    pytest.importorskip("dask.array")
+    found = fl.compile("s = x + y\np = x*y")(_lazy(ONES), 2.5)
+    assert same_bits(found.s.compute(), ONES + np.float32(2.5))
+
+
+def test_a_subclass_is_asked_before_its_base() -> None:
+    k = fl.compile("s = x + y\np = x*y")
+    for operands in ((Tagged(ONES), Several(ONES)), (Several(ONES), Tagged(ONES))):
+        assert type(k(*operands).s) is Several
+
+
+@pytest.mark.parametrize("text", ["x + y", "s = x + y\np = x*y"])
+def test_what_fails_in_another_library_is_told_and_not_tried_again(text: str) -> None:
+    Tagged.calls = 0
+    with pytest.raises(TypeError, match="NotImplemented"):
+        fl.compile(text)(Failing(ONES), 2.5)
+    assert Tagged.calls == 1
+
+
+@pytest.mark.parametrize("text", ["x + y", "s = x + y\np = x*y"])
+def test_types_that_want_no_ufunc_are_refused_as_numpy_refuses_them(text: str) -> None:
+    for operands in ((Deaf(ONES), 2.5), (Tagged(ONES), Deaf(ONES))):
+        with pytest.raises(TypeError, match="does not support ufuncs"):
+            fl.compile(text)(*operands)
+
+
+@pytest.mark.parametrize("text", ["x*2 + y", "s = x*2 + y\np = x - y"])
+def test_a_type_that_converts_on_the_way_gets_a_loop_of_what_it_has_made(text: str) -> None:
+    k = fl.compile(text)
+    found = k(Converting(WHOLE), ONES)
+    expected = k(WHOLE.astype("f8"), ONES.astype("f8"))
+    for result, wanted in zip(found if isinstance(found, tuple) else [found], np.atleast_2d(expected), strict=True):
+        assert type(result) is Converting and same_bits(result.array, wanted)
+    exact = k(Tagged(WHOLE), ONES)
+    first = exact[0] if isinstance(exact, tuple) else exact
+    assert same_bits(first.array, WHOLE * 2 + ONES.astype("f8"))
+
+
+def test_a_program_without_inputs_says_that_it_is_no_ufunc() -> None:
+    with pytest.raises(UnsupportedError, match="at least one input"):
+        fl.compile("out = 3.5")(out=Tagged(np.zeros(())))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from arrays import Array
 from fuseline.errors import FuselineError, ShapeError, TypeRuleError, UnknownNameError
 from fuseline.ir import TensorType, dtype, make, promote, signature, tensor_type
 from fuseline.ir.dtype import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
+from fuseline.ir.dtype import DTYPES as every_dtype
 from fuseline.ir.index_map import IndexMap, broadcast_map, identity
 from fuseline.ir.node import literal
 from fuseline.ir.program import Declaration, Program
@@ -239,3 +241,13 @@ def test_index_maps_say_which_loops_an_operand_depends_on() -> None:
     assert identity(2) == IndexMap(2, broadcast_map((2, 3), (2, 3)).axes)
     assert str(identity(2).permuted((1, 0))) == "[i1,i0]"
     assert signature("cast", (I8,), F16).result is F16
+
+
+def test_the_least_exponent_of_a_float_is_that_of_its_smallest_normal_number() -> None:
+    for d in every_dtype.values():
+        if not d.is_float:
+            assert d.least_exponent is None
+            continue
+        in_numpy = d.numpy if d.numpy_name else ml_dtypes.float4_e2m1fn
+        assert d.least_exponent is not None
+        assert float(ml_dtypes.finfo(in_numpy).smallest_normal) == 2.0**d.least_exponent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+import stat
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -265,3 +266,40 @@ def test_what_another_version_gave_is_not_gone_on_with(tmp_path: Path, monkeypat
         accuracy.main([*asked, "--samples", "0"])
         found = json.loads((tmp_path / "accuracy.json").read_text())["exp f32 numpy"]
         assert found["largest_ulp"] < 99 and found["version"] == np.__version__
+
+
+def test_the_compiled_reference_is_kept_where_nobody_else_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    monkeypatch.setenv("FUSELINE_CACHE_DIR", str(cache))
+    monkeypatch.setattr(accuracy_judge.tempfile, "tempdir", str(tmp_path))
+
+    def folder() -> Path:
+        accuracy_judge._private_folder.cache_clear()
+        return accuracy_judge._private_folder()
+
+    kept = folder()
+    assert kept == cache / "accuracy" and kept.stat().st_mode & 0o777 == 0o700
+    kept.chmod(0o777)
+    assert folder() != kept
+    kept.rmdir()
+    elsewhere.mkdir(mode=0o700)
+    kept.symlink_to(elsewhere)
+    temporary = folder()
+    assert temporary.resolve() != elsewhere and temporary.stat().st_mode & 0o777 == 0o700
+    kept.unlink()
+    monkeypatch.setenv("FUSELINE_CACHE", "off")
+    assert folder() not in (kept, temporary) and not kept.exists()
+    accuracy_judge._private_folder.cache_clear()
+
+
+def test_a_reference_at_whose_place_something_else_lies_is_not_loaded(tmp_path: Path) -> None:
+    foreign, link = tmp_path / "foreign.so", tmp_path / "link.so"
+    foreign.write_bytes(b"x")
+    link.symlink_to(foreign)
+    assert accuracy_judge._is_private(foreign, stat.S_ISREG)
+    assert not accuracy_judge._is_private(link, stat.S_ISREG)
+    foreign.chmod(0o666)
+    assert not accuracy_judge._is_private(foreign, stat.S_ISREG)
+    assert not accuracy_judge._is_private(tmp_path / "none", stat.S_ISREG)

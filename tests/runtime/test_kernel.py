@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import inspect
+import mmap
 import os
 import pickle
 import platform
@@ -22,7 +23,7 @@ from arrays import same_bits
 from fuseline.api.kernel import compile, fuse
 from fuseline.errors import ShapeError, TypeRuleError
 from fuseline.runtime import host, jit
-from process_facts import mappings, resident_kib
+from process_facts import code_bytes, mappings, resident_kib
 
 SIZES = (1, 1000, 100_000)
 
@@ -243,28 +244,51 @@ def test_the_documentation_of_a_fused_function_survives_pickling() -> None:
 # ── bad days ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_many_kernels_in_one_process_leave_nothing_behind() -> None:
+def test_a_thousand_kernels_in_one_process_leave_nothing_behind() -> None:
     x = numbers(40)
 
-    def some(count: int, start: int) -> None:
-        for i in range(start, start + count):
-            assert same_bits(compile(f"out = x*{i} + {i}")(x), x * np.float32(i) + np.float32(i))
+    def some(count: int) -> int:
+        """So many kernels, at most a hundred of them alive, old ones dropped ten at a time; the code that was there at
+        most after a collection."""
+        alive, most = [], 0
+        for i in range(count):
+            factor = i % 100  # the code of equal programs comes from the cache, and each kernel loads its own
+            alive.append(compile(f"out = x*{factor} + {factor}"))
+            assert same_bits(alive[-1](x), x * np.float32(factor) + np.float32(factor))
+            if len(alive) == 100:
+                del alive[:10]
+            if i % 250 == 249:
+                gc.collect()
+                most = max(most, code_bytes())
+        alive.clear()
         gc.collect()
+        return most
 
-    some(30, 0)
-    before, memory = mappings(), resident_kib()
-    some(120, 100)
-    assert mappings() < before + 30
-    assert resident_kib() - memory < 60_000
+    some(150)
+    code, ranges, memory = code_bytes(), mappings(), resident_kib()
+    assert code + 90 * mmap.PAGESIZE <= some(1000) <= code + 100 * 2 * mmap.PAGESIZE
+    assert code_bytes() == code
+    assert mappings() < ranges + 30
+    assert resident_kib() - memory < 20_000
 
 
 @pytest.mark.long
-def test_a_thousand_kernels_alive_at_once_all_answer() -> None:
+def test_a_thousand_kernels_alive_at_once_all_answer_and_go() -> None:
     x = numbers(40)
+    assert same_bits(compile("out = x + 1")(x), x + np.float32(1))
+    gc.collect()
+    code, ranges, memory = code_bytes(), mappings(), resident_kib()
     kernels = [compile(f"out = x*{i} + {i}") for i in range(1000)]
     for turn in range(2):
-        for i, k in enumerate(kernels):
-            assert same_bits(k(x), x * np.float32(i) + np.float32(i)), turn
+        for i, kernel in enumerate(kernels):
+            assert same_bits(kernel(x), x * np.float32(i) + np.float32(i)), turn
+    assert code + 1000 * mmap.PAGESIZE <= code_bytes() <= code + 2000 * mmap.PAGESIZE
+    assert resident_kib() - memory < 60_000
+    del kernels, kernel
+    gc.collect()
+    assert code_bytes() == code
+    assert mappings() < ranges + 30
+    assert resident_kib() - memory < 60_000
 
 
 INTERRUPTED = """

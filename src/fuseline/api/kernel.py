@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph, topological
+from fuseline.ir.node import Node
 from fuseline.ir.program import Declaration, Program
 from fuseline.ir.size import Shape, check_given
 from fuseline.ir.specialise import specialise_for_numbers
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
 from fuseline.passes.pipeline import optimize
-from fuseline.runtime import iterate
+from fuseline.runtime import iterate, protocol
 from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.kernel import ElementwiseKernel
 from fuseline.runtime.locks import Lock
@@ -36,6 +37,7 @@ from fuseline.runtime.loop import Loop
 from fuseline.runtime.operands import DTypes, OperandTypes, WeakDType, as_arrays, speaks_for_itself
 from fuseline.runtime.signature import Signature
 from fuseline.runtime.staged import StagedProgram
+from fuseline.runtime.ufunc import obstacle_to_ufunc
 
 if TYPE_CHECKING:
     import inspect
@@ -63,6 +65,14 @@ def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str |
     return kernel_of(program, name or _name_of(source))
 
 
+@overload
+def fuse(function: Callable[..., Any], *, name: str | None = None) -> Kernel: ...
+
+
+@overload
+def fuse(function: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
 def fuse(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Decorator: the kernel of a Python function written with operators and NumPy's functions.
 
@@ -84,8 +94,7 @@ def _name_of(source: Source) -> str:
 
 def kernel_of(program: Program, name: str) -> Kernel:
     """The kind of kernel that ``program`` needs."""
-    reduces = any(OPERATIONS[n.op].index_rule == "reduction" for n in program.nodes)
-    if reduces:
+    if _reduces(program):
         return ReducingKernel(program, name)
     return CapturingKernel(program, name) if program.captures else UfuncKernel(program, name)
 
@@ -216,8 +225,17 @@ class Kernel:
 
 
 def signature_of(program: Program, name: str) -> Signature:
-    """The names of a kernel of ``program``."""
-    return Signature(name, tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs), program.fixed)
+    """The names of a kernel of ``program``, and why it has no ufunc where it has none."""
+    inputs, outputs = tuple(d.name for d in program.inputs), tuple(n for n, _ in program.outputs)
+    obstacle = _REDUCES if _reduces(program) else obstacle_to_ufunc(len(inputs), len(outputs))
+    return Signature(name, inputs, outputs, program.fixed, obstacle)
+
+
+_REDUCES = "it reduces over axes, and a ufunc computes each element from one element of each operand"
+
+
+def _reduces(program: Program) -> bool:
+    return any(OPERATIONS[n.op].index_rule == "reduction" for n in program.nodes)
 
 
 def documentation_of(program: Program, name: str) -> str:
@@ -243,21 +261,21 @@ class UfuncKernel(Kernel, ElementwiseKernel):
         )
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
-        """NumPy's ufunc protocol decides, unless a function is being traced.
-
-        Where the other library does not know several outputs, each is computed apart.
-        """
+        """NumPy's ufunc protocol decides, unless a function is being traced."""
         recorded = self._recorded(values, outputs)
         if recorded is not None:
             return recorded
         self._check_foreign(values)
-        try:
-            return super()._call_foreign(values, outputs)
-        except TypeError as error:
-            # Some libraries (dask) take ufuncs of one output alone: each output then is a ufunc of its own.
-            if len(self.outputs) < 2 or outputs is not None or "NotImplemented" not in str(error):
-                raise
-            return self.signature.result([part._by_protocol(values, {}) for part in self._parts])
+        return super()._call_foreign(values, outputs)
+
+    def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
+        """As `ElementwiseKernel`; libraries that take ufuncs of one output alone (dask) are asked for each output."""
+        if len(self.outputs) == 1 or options:
+            return super()._by_protocol(values, options)
+        results = protocol.answer(*self._for_protocol(values))
+        if results is not NotImplemented:
+            return results
+        return tuple([part._by_protocol(values, {}) for part in self._parts])
 
     def _check_foreign(self, values: Sequence[Any]) -> None:
         """What declarations forbid is forbidden to arrays of other libraries too, as far as these say what they are."""
@@ -298,8 +316,7 @@ class CapturingKernel(UfuncKernel):
             if rest is not None:
                 return self._fast.function(*args, *rest, **named)
         for name, array in self.program.captures.items():
-            position = self.inputs.index(name)
-            if position >= len(args):
+            if self.signature.positions[name] >= len(args):
                 named.setdefault(name, array)
         return self._call(args, named)
 
@@ -327,14 +344,14 @@ class ReducingKernel(Kernel):
     @property
     def ufunc(self) -> np.ufunc:
         """Refused: a ufunc computes each element from one element of each operand."""
-        raise UnsupportedError(f"{self.name} reduces over axes, so it is not a ufunc; call it directly")
+        raise UnsupportedError(f"{self.name} has no ufunc: {self.signature.without_ufunc}; call the kernel itself")
 
     @in_default_environment
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
         out = named.pop("out", None)
         for name, array in self.program.captures.items():
-            if self.inputs.index(name) >= len(args):
+            if self.signature.positions[name] >= len(args):
                 named.setdefault(name, array)
         values = self.signature.operands(args, named)
         if any(map(speaks_for_itself, values)):
@@ -388,14 +405,16 @@ def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) ->
 _REMEMBERED_SHAPES = 256
 
 
-def reads_of(program: Program) -> list[frozenset[int]]:
-    """For each output, the positions of the inputs that it depends on."""
-    position = {d.name: i for i, d in enumerate(program.inputs)}
-    found = []
-    for _, output in program.outputs:
-        names = [n.attr("name") for n in topological([output]) if n.op == "input"]
-        found.append(frozenset(position[name] for name in names))
-    return found
+def reads_of(program: Program) -> list[int]:
+    """For each output, the inputs that it depends on, as a number whose bit i stands for input i."""
+    bits = {d.name: 1 << i for i, d in enumerate(program.inputs)}
+    below: dict[Node, int] = {}
+    for node in topological([output for _, output in program.outputs]):
+        found = bits[node.attr("name")] if node.op == "input" else 0
+        for operand in node.args:
+            found |= below[operand]
+        below[node] = found
+    return [below[output] for _, output in program.outputs]
 
 
 def declared_dtypes(program: Program) -> list[DType | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +38,12 @@ class Tensor:
 
     def size_bytes(self, with_scales: bool = False, expected: bool = False) -> Sizes | float:
         """Bytes of the elements, with those of the scales where asked for and where there are any."""
-        elements: Any = self.expected if expected and self.expected is not None else self.elements
-        total: Any = elements * BITS[self.dtype]
-        total = total // 8 if isinstance(total, int) and total % 8 == 0 else total / 8
+        elements = self.expected if expected and self.expected is not None else self.elements
+        bits = elements * BITS[self.dtype]
+        total = bits // 8 if isinstance(bits, int) and bits % 8 == 0 else bits / 8
         if not with_scales or not self.scale_bytes:
-            return total  # type: ignore[no-any-return]
-        return total + elements * self.scale_bytes  # type: ignore[no-any-return]
+            return total
+        return total + elements * self.scale_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class ShapeCost:
         if convention not in CONVENTIONS:
             raise UnknownNameError(f"unknown convention {convention!r}; use one of {', '.join(CONVENTIONS)}")
         outputs, scales = convention.endswith("+output"), "+scales" in convention
-        total: Any = 0
+        total: Sizes | float = 0
         for tensor in self.tensors:
             if outputs or not tensor.output:
                 total = total + tensor.size_bytes(scales, expected)
-        return total  # type: ignore[no-any-return]
+        return total
 
     @property
     def depends_on_data(self) -> bool:

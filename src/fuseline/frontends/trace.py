@@ -146,10 +146,10 @@ class Recording:
             return value.node
         if isinstance(value, np.generic):  # before float, of which np.float64 is one: NumPy's scalars have a dtype
             return const(value, self.dtype(value))
-        if type(value) in (bool, int, float):
-            return literal(value)  # type: ignore[arg-type]
-        if isinstance(value, int | float):  # of a type of its own, as an IntEnum: NumPy gives it a dtype
-            return const(value, I64 if isinstance(value, int) else F64)
+        if isinstance(value, int | float):
+            if type(value) in (bool, int, float):
+                return literal(value)
+            return const(value, I64 if isinstance(value, int) else F64)  # as an IntEnum: NumPy gives it a dtype
         return self.capture(value) if isinstance(value, np.ndarray) else None
 
     def required(self, value: object, what: str) -> Node:

@@ -123,10 +123,10 @@ class Expr:
     def __ge__(self, other: Any) -> Expr:
         return call("ge", self, self.like(other))
 
-    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]  # an instruction, as of NumPy's arrays
         return call("eq", self, self.like(other))
 
-    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]  # likewise
         return call("ne", self, self.like(other))
 
     __hash__ = object.__hash__

@@ -27,6 +27,8 @@ class DType:
     bits: int
     numpy_name: str
     aliases: tuple[str, ...] = ()
+    least_exponent: int | None = None
+    """Of floats: 2 to this power is the smallest normal number. None for other kinds."""
     is_float: bool = field(init=False)
     """Whether values are floating-point numbers."""
     is_integer: bool = field(init=False)
@@ -76,13 +78,13 @@ def _rows() -> list[DType]:
         DType("u16", "uint", 16, "uint16"),
         DType("u32", "uint", 32, "uint32"),
         DType("u64", "uint", 64, "uint64"),
-        DType("f16", "float", 16, "float16", ("fp16", "half")),
-        DType("bf16", "float", 16, "bfloat16"),
-        DType("f32", "float", 32, "float32", ("fp32", "float", "single")),
-        DType("f64", "float", 64, "float64", ("fp64", "double")),
-        DType("f8e4m3", "float", 8, "float8_e4m3fn", ("fp8", "f8", "e4m3", "fp8_e4m3")),
-        DType("f8e5m2", "float", 8, "float8_e5m2", ("e5m2", "fp8_e5m2")),
-        DType("f4e2m1", "float", 4, "", ("fp4", "f4", "nvfp4", "mxfp4", "e2m1")),
+        DType("f16", "float", 16, "float16", ("fp16", "half"), -14),
+        DType("bf16", "float", 16, "bfloat16", (), -126),
+        DType("f32", "float", 32, "float32", ("fp32", "float", "single"), -126),
+        DType("f64", "float", 64, "float64", ("fp64", "double"), -1022),
+        DType("f8e4m3", "float", 8, "float8_e4m3fn", ("fp8", "f8", "e4m3", "fp8_e4m3"), -6),
+        DType("f8e5m2", "float", 8, "float8_e5m2", ("e5m2", "fp8_e5m2"), -14),
+        DType("f4e2m1", "float", 4, "", ("fp4", "f4", "nvfp4", "mxfp4", "e2m1"), 0),
         DType("i4", "int", 4, "", ("int4",)),
         DType("u4", "uint", 4, "", ("uint4",)),
     ]

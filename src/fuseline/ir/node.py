@@ -65,7 +65,7 @@ class Node:
     @property
     def dtype(self) -> DType:
         """The element type of a node that is one typed tensor."""
-        return self.type.dtype  # type: ignore[union-attr]
+        return self.type.dtype  # type: ignore[union-attr]  # `tensor` checks it; this is asked too often for a call
 
     @property
     def is_source(self) -> bool:

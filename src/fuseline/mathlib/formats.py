@@ -17,13 +17,12 @@ from fuseline.mathlib import coefficients
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A binary float format: ``fraction_bits`` stored bits of significand, exponent bias, and its dtypes."""
+    """A binary float format: ``fraction_bits`` stored bits of significand, and its dtypes."""
 
     suffix: str
     float_type: DType
     integer_type: DType
     fraction_bits: int
-    bias: int
 
     def table(self, name: str, part: str = "") -> tuple[float, ...]:
         """The generated polynomial or split constant called ``name`` for this format, or a ``part`` of a table."""
@@ -31,14 +30,20 @@ class Format:
         return values
 
     @property
+    def bias(self) -> int:
+        """What is added to an exponent to store it."""
+        assert self.float_type.least_exponent is not None
+        return 1 - self.float_type.least_exponent
+
+    @property
     def smallest_normal(self) -> float:
         """The smallest positive normal number."""
         return 2.0 ** (1 - self.bias)
 
 
-SINGLE = Format("F32", F32, I32, 23, 127)
-DOUBLE = Format("F64", F64, I64, 52, 1023)
-WIDE = Format("WIDE", F64, I64, 52, 1023)
+SINGLE = Format("F32", F32, I32, 23)
+DOUBLE = Format("F64", F64, I64, 52)
+WIDE = Format("WIDE", F64, I64, 52)
 """float64 arithmetic with polynomials only good enough for a float32 result."""
 
 

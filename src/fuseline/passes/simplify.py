@@ -58,15 +58,10 @@ def divide_by_power_of_two(node: Node) -> Node | None:
     if not isinstance(divisor, float) or node.args[1].dtype is not node.dtype or not math.isfinite(divisor):
         return None
     mantissa, exponent = math.frexp(divisor)
-    if abs(mantissa) != 0.5 or not _are_normal_powers(node, exponent - 1):
+    least = node.dtype.least_exponent
+    if abs(mantissa) != 0.5 or least is None or abs(exponent - 1) > -least:
         return None
     return apply("mul", node.args[0], const(1.0 / divisor, node.dtype))
-
-
-def _are_normal_powers(node: Node, exponent: int) -> bool:
-    """Whether 2**exponent and its reciprocal are normal numbers: the largest power is 2 times that of the smallest."""
-    smallest = {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022}[node.dtype.name]
-    return abs(exponent) <= -smallest
 
 
 def undo_twice(node: Node) -> Node | None:

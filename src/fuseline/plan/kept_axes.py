@@ -53,14 +53,15 @@ def _meeting(node: Node, places: Mapping[Node, Places]) -> Places | None:
 
     An operand's axis of length 1 repeats, so it meets the others wherever it lies.
     """
-    found = []
+    found: list[int] = []
     for from_last in range(_rank(node)):
         longer: dict[int, None] = {}
         single: dict[int, None] = {}
         for a in node.args:
             axis = _rank(a) - 1 - from_last
             if a in places and axis >= 0:
-                (single if a.tensor.shape[axis] == 1 else longer)[places[a][axis]] = None  # type: ignore[index]
+                shape = a.tensor.shape or ()  # with the axes that its rank says
+                (single if shape[axis] == 1 else longer)[places[a][axis]] = None
         if len(longer) > 1:
             return None
         found.append(next(iter(longer or single)))

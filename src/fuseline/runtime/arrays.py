@@ -79,7 +79,7 @@ def scalars_are_known() -> bool:
 @functools.cache
 def numpy_function(table: Literal["_ARRAY_API", "_UFUNC_API"], position: int) -> int:
     """Address of the function at ``position`` of one of NumPy's tables; positions are its stable binary interface."""
-    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]  # its stub does not list it
 
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)

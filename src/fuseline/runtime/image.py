@@ -14,7 +14,7 @@ import mmap
 import platform
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fuseline.c_library import c_library_with
@@ -130,8 +130,16 @@ def _make_executable(address: int, size_bytes: int) -> None:
         )
 
 
+own_symbols: dict[str, Callable[[], int]] = {}
+"""What compiled code may import of fuseline's own: the address of each, asked for when such code is loaded."""
+
+
 def symbol_address(name: str) -> int:
-    """Address of the C symbol ``name`` in this process or in libm; `CompilerError` when there is none."""
+    """Address of the symbol ``name``: of fuseline's own, or of C in this process or in libm; `CompilerError` when there
+    is none."""
+    own = own_symbols.get(name)
+    if own is not None:
+        return own()
     library = c_library_with(name)
     if library is None:
         raise CompilerError(f"compiled code needs the C function {name!r}, which this process does not offer")

@@ -20,7 +20,7 @@ from fuseline.runtime import host, nest, recycle
 from fuseline.runtime.arrays import data_address
 from fuseline.runtime.job import FLAGS, HANDED_OUT, KERNEL, LEAST_RUN, OPERANDS, Job, JobPlan, dispatch, plan_of
 from fuseline.runtime.loop import APART, ASKS, STREAMING, UNLESS_AGAIN, Loop
-from fuseline.runtime.overlap import byte_bounds, is_direct, is_same_memory
+from fuseline.runtime.overlap import SAME_ITEMS, SHARED, holds_result, places
 
 Array = NDArray[Any]
 
@@ -37,22 +37,20 @@ def run(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array | None], na
     shape = shapes[0] if shapes else ()
     if any(s != shape for s in shapes):
         shape = nest.broadcast_shape(shapes, names)
-    direct: list[Array]
     if given:
         _check_outputs(loop, shape, outputs, names[len(inputs) :])
-        bounds = [byte_bounds(a) for a in inputs]
-        others = [byte_bounds(o) for o in given]
-        direct = [
-            o
-            if o is not None and is_direct(o, dtype, inputs, bounds, others)
-            else recycle.empty(shape, dtype, result_axes(shape, inputs))
-            for o, dtype in zip(outputs, loop.outputs, strict=True)
-        ]
-    else:
-        axes = result_axes(shape, inputs)
-        direct = [recycle.empty(shape, dtype, axes) for dtype in loop.outputs]
+    axes, where = result_axes(shape, inputs), iter(places(inputs, given))
+    direct: list[Array] = []
+    in_place = False
+    for o, dtype in zip(outputs, loop.outputs, strict=True):
+        place = SHARED if o is None else next(where)
+        if o is None or place == SHARED or not holds_result(o, dtype):
+            direct.append(recycle.empty(shape, dtype, axes))
+        else:
+            direct.append(o)
+            in_place = in_place or place == SAME_ITEMS
     if 0 not in shape:
-        _execute(loop, shape, inputs, direct)
+        _execute(loop, shape, inputs, direct, in_place)
     if not given:
         return direct
     for output, computed in zip(outputs, direct, strict=True):
@@ -97,13 +95,12 @@ def has_body_for(loop: Loop, shape: nest.Shape, inputs: Sequence[Array]) -> bool
     return loop.for_call(still, is_large=False) is not loop
 
 
-def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+def _execute(loop: Loop, shape: nest.Shape, inputs: Sequence[Array], outputs: Sequence[Array], in_place: bool) -> None:
     operands = [*inputs, *outputs]
     is_large = _is_large(operands)
     plan = plan_of(loop, shape, inputs, outputs, is_large=is_large)
     loop = loop.for_call(plan.still, is_large)
     loop.body()
-    in_place = any(is_same_memory(o, a) for o in outputs for a in inputs)
     _start(loop, plan, [data_address(a) for a in operands], _flags(in_place, is_large))
 
 
@@ -249,18 +246,10 @@ def run_prepared(prepared: Prepared, inputs: Sequence[Array], outputs: Sequence[
             usual = type(o) is np.ndarray and o.dtype is dtype and o.shape == p.shape and o.strides == strides
             if not usual or not o.flags.writeable:
                 return None
-        bounds = [byte_bounds(o) for o in outputs]
-        for a in inputs:
-            low, high = byte_bounds(a)
-            for o, (first, end) in zip(outputs, bounds, strict=True):
-                if first < high and low < end:
-                    if not is_same_memory(o, a):
-                        return None
-                    in_place = True
-        if len(bounds) > 1 and any(
-            first < high and low < end for i, (low, high) in enumerate(bounds) for first, end in bounds[:i]
-        ):
+        where = places(inputs, outputs)
+        if SHARED in where:
             return None
+        in_place = SAME_ITEMS in where
         results = list(outputs)
     starts = [data_address(a) for a in inputs]
     starts += [data_address(o) for o in results]

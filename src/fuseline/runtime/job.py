@@ -42,11 +42,13 @@ what is dear and stands still in a row."""
 _MOST_OPERANDS_OF_ROWS = 24
 
 _JOB_FIELDS = 25
-(_NEXT_JOB, HANDED_OUT, _CHUNKS, _ACTIVE, _MAY_JOIN, KERNEL, FLAGS, _LENGTH, _SEGMENT, _SEGMENTS) = range(10)
-(_FIRST_TILE, _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, OPERANDS, _STRIDES, _OUTER_STRIDES) = range(10, 18)
-_ROW, _ROW_STRIDES, _WAKES, _WHOLE_NS = 18, 19, 22, 23
+(
+    _NEXT_JOB, HANDED_OUT, _CHUNKS, _ACTIVE, _MAY_JOIN, KERNEL, FLAGS, _LENGTH, _SEGMENT, _SEGMENTS, _FIRST_TILE,
+    _END_TILE, _GRAIN, _OUTER_AXES, _SHAPE, OPERANDS, _STRIDES, _OUTER_STRIDES, _ROW, _ROW_STRIDES, _RANGES,
+    _RANGE_COUNT, _WAKES, _WHOLE_NS, _CALLERS_END,
+) = range(_JOB_FIELDS)  # fmt: skip
+"""The fields of `%job`, by position; native code alone uses those of ranges and ``_CALLERS_END``."""
 Job = ctypes.c_int64 * _JOB_FIELDS
-"""The fields of `%job`, by position."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from fuseline.runtime.operands import (
     speaks_for_itself,
 )
 from fuseline.runtime.signature import Signature
-from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc, refusing_loop
+from fuseline.runtime.ufunc import OPERAND_LIMIT, is_subinterpreter, make_ufunc, obstacle_to_ufunc, refusing_loop
 
 SMALL_ITEMS, LARGEST_SMALL_ITEMS = 1 << 15, 1 << 18
 """Results of at most so many elements go through NumPy's iteration where that is one loop: the first for any program,
@@ -92,8 +92,8 @@ class ElementwiseKernel:
             Called once for each tuple of dtypes.
         signatures: input dtypes of the loops that `ufunc` shall have where the program admits them, in NumPy's order of
             preference; a function, since they are needed only when somebody asks for the ufunc.
-        reads: for each output, the positions of the inputs that it depends on: its shape is what these broadcast to.
-            Every input for every output when None.
+        reads: for each output, the inputs that it depends on, as a number whose bit i stands for input i: its shape is
+            what these broadcast to. Every input for every output when None.
         check_shapes: raises `ShapeError` for input shapes that the program's declarations forbid, by name; None where
             there are no declarations.
         declared: for each input, the dtype that the program declares, which a Python number then takes; None for all
@@ -113,7 +113,7 @@ class ElementwiseKernel:
         doc: str,
         specialise: Callable[[OperandTypes], tuple[Loop, Limits]],
         signatures: Callable[[], Sequence[DTypes]],
-        reads: Sequence[frozenset[int]] | None = None,
+        reads: Sequence[int] | None = None,
         check_shapes: Callable[[Mapping[str, nest.Shape]], None] | None = None,
         declared: Sequence[DType | None] | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class ElementwiseKernel:
         self._check_shapes = check_shapes
         self._input_count = len(self.signature.inputs)
         self._declared = tuple(declared) if declared is not None else (None,) * self._input_count
-        everything = frozenset(range(self._input_count))
+        everything = (1 << self._input_count) - 1
         self._reads = tuple(reads) if reads is not None else (everything,) * len(self.signature.outputs)
         self._reads_evenly = all(r == everything for r in self._reads)
         self._has_constant_output = self._input_count > 0 and not all(self._reads)
@@ -138,6 +138,7 @@ class ElementwiseKernel:
         self._fast = FastCall(self._python_call, few_rows, self._single) if array_layout.is_known() else None
         self._remembered: OperandTypes | None = None
         self._prepared: dict[tuple[Any, ...], iterate.Prepared] = {}
+        self._protocol_ufuncs: dict[OperandTypes, np.ufunc] = {}
         self.__call__ = self._fast.function if self._fast else self._python_call
 
     ufunc = _UfuncOnce()
@@ -172,8 +173,7 @@ class ElementwiseKernel:
 
     def _specialised(self, dtypes: OperandTypes) -> Specialisation:
         loop, limits = self._specialise(dtypes)
-        operand_count = loop.operand_count
-        has_ufunc = self._input_count > 0 and operand_count <= OPERAND_LIMIT
+        has_ufunc = not obstacle_to_ufunc(len(loop.inputs), len(loop.outputs))
         ufunc = make_ufunc(self.signature.name, self.__doc__ or "", [loop]) if has_ufunc else None
         made = Specialisation(loop, ufunc, limits)
         self._known[dtypes] = made
@@ -238,23 +238,40 @@ class ElementwiseKernel:
         return self.signature.result(results) if several and not self._single else results
 
     def _by_protocol(self, values: Sequence[Any], options: dict[str, Any]) -> Any:
-        """What NumPy's protocol makes of the operands. Where they say what dtypes they have, it is handed a ufunc with
-        the loop of these dtypes alone, which promotes operation by operation and converts Python's numbers as the
-        kernel does; the loops of `ufunc` have one dtype for all."""
+        """What NumPy's protocol makes of the operands."""
+        ufunc, operands = self._for_protocol(values)
+        return ufunc(*operands, **options)
+
+    def _for_protocol(self, values: Sequence[Any]) -> tuple[np.ufunc, Sequence[Any]]:
+        """The ufunc that libraries are handed, and its operands.
+
+        Where these say what dtypes they have, its first loop is that of these dtypes, which promotes operation by
+        operation and converts Python's numbers as the kernel does; the loops of `ufunc` have one dtype for all.
+        """
         typed = protocol_operands(values, self.signature.inputs, self._declared)
-        if typed is not None:
-            operands, dtypes = typed
-            made = self.specialisation(dtypes)
-            assert made.ufunc is not None
-            made.loop.body()
-            check_limits(made.limits, self.signature.inputs, values)
-            try:
-                return made.ufunc(*operands, **options)
-            except TypeError as error:
-                if not str(error).startswith("ufunc '"):
-                    raise
-                # The library has changed dtypes on the way, as pandas does where it aligns rows.
-        return self.ufunc(*values, **options)
+        if typed is None:
+            return self.ufunc, values
+        operands, dtypes = typed
+        made = self.specialisation(dtypes)
+        if made.ufunc is None:  # NumPy allows none; this says why
+            return self.ufunc, values
+        made.loop.body()
+        check_limits(made.limits, self.signature.inputs, values)
+        return self._ufunc_beginning_with(made, dtypes), operands
+
+    def _ufunc_beginning_with(self, made: Specialisation, dtypes: OperandTypes) -> np.ufunc:
+        """The loop of ``made``, and after it those of `ufunc`, of which NumPy takes the first that fits: for libraries
+        that change dtypes on the way, as pandas does where it aligns rows."""
+        known = self._protocol_ufuncs.get(dtypes)
+        if known is not None:
+            return known
+        with self._lock:
+            if is_subinterpreter():  # where a ufunc cannot compile further loops
+                assert made.ufunc is not None
+                return self._protocol_ufuncs.setdefault(dtypes, made.ufunc)
+            others = [loop for loop in self._ufunc_loops() if loop.inputs != made.loop.inputs]
+            found = make_ufunc(self.signature.name, self.__doc__ or "", [made.loop, *others])
+            return self._protocol_ufuncs.setdefault(dtypes, found)
 
     def _run(
         self, made: Specialisation, arrays: list[Array], outputs: list[Array | None], values: Sequence[Any] | None
@@ -283,15 +300,12 @@ class ElementwiseKernel:
 
         Results are new arrays until all runs are over, so that no run reads what another has written.
         """
-        shapes = [
-            nest.broadcast_shape([arrays[i].shape for i in sorted(r)], [self.signature.inputs[i] for i in sorted(r)])
-            for r in self._reads
-        ]
+        shapes = self._output_shapes([a.shape for a in arrays])
         results: list[Any] = [None] * len(outputs)
         for shape in dict.fromkeys(shapes):
             members = tuple([o for o, own in enumerate(shapes) if own == shape])
-            needed = frozenset[int]().union(*(self._reads[o] for o in members))
-            operands = [a if i in needed else np.zeros((), a.dtype) for i, a in enumerate(arrays)]
+            needed = functools.reduce(operator.or_, [self._reads[o] for o in members])
+            operands = [a if needed >> i & 1 else np.zeros((), a.dtype) for i, a in enumerate(arrays)]
             computed = iterate.run(loop.for_outputs(members), operands, [None] * len(members))
             for o, result in zip(members, computed, strict=True):
                 results[o] = result
@@ -303,6 +317,18 @@ class ElementwiseKernel:
                 np.copyto(place, results[position], casting="same_kind")
                 results[position] = place
         return [r[()] if r.ndim == 0 and o is None else r for r, o in zip(results, outputs, strict=True)]
+
+    def _output_shapes(self, shapes: list[nest.Shape]) -> list[nest.Shape]:
+        """The shape of each output, for these shapes of the inputs. An output asks each distinct shape once."""
+        having: dict[nest.Shape, int] = {}  # the inputs of each shape, as bits
+        for i, shape in enumerate(shapes):
+            having[shape] = having.get(shape, 0) | 1 << i
+        found = []
+        for reads in self._reads:
+            own = [bits & reads for bits in having.values() if bits & reads]
+            firsts = sorted([(bits & -bits).bit_length() - 1 for bits in own])
+            found.append(nest.broadcast_shape([shapes[i] for i in firsts], [self.signature.inputs[i] for i in firsts]))
+        return found
 
     def _prepare(self, loop: Loop, arrays: list[Array], values: Sequence[Any], results: list[Array] | None) -> None:
         """Remember this call, so that the next like it needs no thought. ``arrays`` are what ``values`` became."""

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from fuseline.codegen.llvm import LANES_SYMBOL, SYMBOL
+from fuseline.codegen.llvm.stack import SIZE_SYMBOL
 from fuseline.errors import UnsupportedError
-from fuseline.runtime import native
+from fuseline.runtime import native, reserve
 from fuseline.runtime.image import LoadedImage, immortal
 from fuseline.runtime.locks import Lock
 
@@ -51,6 +52,13 @@ class Body:
         """Elements of a vector, which is the unit the body works in; a power of two."""
         lanes: int = ctypes.c_int64.from_address(self.image.exports[LANES_SYMBOL]).value
         return lanes
+
+    @property
+    def stack_bytes(self) -> int:
+        """What a body with a stack of its own takes for it."""
+        at = self.image.exports.get(SIZE_SYMBOL)
+        size: int = ctypes.c_int64.from_address(at).value if at is not None else 0
+        return size
 
 
 class Loop:
@@ -156,6 +164,8 @@ class Loop:
             # An interrupt may come between any two lines: the code is kept before native code learns of it.
             # A handler of signals that came in while it was compiled may have made one, which other threads run by now.
             made = self._body or self._compile_body()
+            needed = reserve.needed_bytes(self.operand_count, made.lanes, made.stack_bytes)
+            reserve.ensure(needed)
             self._body = self._body or made
             self._record[_LANES] = self._body.lanes
             native.publish(self.record_address, self._body.address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,21 +27,55 @@ def byte_bounds(a: Array) -> Bounds:
     return low, high + a.itemsize
 
 
-def is_direct(
-    output: Array, dtype: np.dtype[Any], inputs: Sequence[Array], bounds: Sequence[Bounds], outputs: Sequence[Bounds]
-) -> bool:
-    """Whether the loop may write straight into ``output``: right dtype, and apart from everything else.
+SHARED, ALONE, SAME_ITEMS = range(3)
+"""Where an output lies: on memory of another operand in some other way than the third; by itself; on the very items of
+inputs, which a body reads before it writes them."""
 
-    ``bounds`` are those of ``inputs``; ``outputs`` has those of every given output, this one among them.
+
+def places(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[int]:
+    """For each of ``outputs``, arrays that a call shall write, where it lies: `SHARED`, `ALONE` or `SAME_ITEMS`.
+
+    Two operands count as sharing memory where the ranges of their first to last bytes meet. native/prepared.ll and
+    call.ll have the same rule for the calls that they run. Takes n log n steps for n operands.
     """
+    if not outputs:
+        return []
+    spans = [byte_bounds(o) for o in outputs]
+    crossed = _crossed(spans) if len(spans) > 1 else [False]
+    bounds = [byte_bounds(a) for a in inputs]
+    starts, ends = sorted([low for low, _ in bounds]), sorted([high for _, high in bounds])
+    alike: dict[object, int] = {}
+    found = []
+    for output, (low, high), is_crossed in zip(outputs, spans, crossed, strict=True):
+        met = bisect_left(starts, high) - bisect_right(ends, low)  # begin before its end, less those that end before it
+        if met and not alike:
+            for a in inputs:
+                alike[_items_of(a)] = alike.get(_items_of(a), 0) + 1
+        if is_crossed or (met and alike.get(_items_of(output)) != met):
+            found.append(SHARED)
+        else:
+            found.append(SAME_ITEMS if met else ALONE)
+    return found
+
+
+def _crossed(spans: Sequence[Bounds]) -> list[bool]:
+    """For each range of bytes, whether it meets another."""
+    order = sorted(range(len(spans)), key=spans.__getitem__)
+    crossed = [False] * len(spans)
+    furthest = order[0]  # of those so far, the one that ends last
+    for i in order[1:]:
+        if spans[i][0] < spans[furthest][1]:
+            crossed[i] = crossed[furthest] = True
+        if spans[i][1] > spans[furthest][1]:
+            furthest = i
+    return crossed
+
+
+def holds_result(output: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether a loop can write its result of ``dtype`` straight into ``output``: of that dtype, with no byte twice."""
     if output.dtype is not dtype and (output.dtype != dtype or not output.dtype.isnative):
         return False
-    if not output.flags.c_contiguous and _repeats_itself(output):
-        return False
-    low, high = byte_bounds(output)
-    if len(outputs) > 1 and sum(a < high and low < b for a, b in outputs) > 1:
-        return False
-    return all(high <= b[0] or b[1] <= low or is_same_memory(output, a) for a, b in zip(inputs, bounds, strict=True))
+    return output.flags.c_contiguous or not _repeats_itself(output)
 
 
 def _repeats_itself(a: Array) -> bool:
@@ -53,11 +88,6 @@ def _repeats_itself(a: Array) -> bool:
     return False
 
 
-def is_same_memory(output: Array, a: Array) -> bool:
-    """Element for element the same bytes: a body reads a vector of them before it writes it."""
-    return (
-        a.shape == output.shape
-        and a.strides == output.strides
-        and a.itemsize == output.itemsize
-        and data_address(a) == data_address(output)
-    )
+def _items_of(a: Array) -> object:
+    """What two arrays have in common whose elements are, one by one, the same bytes."""
+    return data_address(a), a.shape, a.strides, a.itemsize

@@ -29,6 +29,7 @@ _SHARE_OF_MEMORY = 8
 _BLOCKS = 64
 _HEADER_FIELDS = 9
 _IDLE, _BOUND = 2, 3
+"""Bytes that lie idle, and most that may, by position in `%store`."""
 _BYTE = np.dtype(np.uint8)
 
 
@@ -122,8 +123,3 @@ def trim() -> int:
     kind = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
     given_back: int = kind(native.support().exports["fl_store_shrink"])(store_address(), 0)
     return given_back
-
-
-def idle_bytes() -> int:
-    """Bytes kept for later calls."""
-    return _made[0][_IDLE] if _made else 0

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuseline.errors import ShapeError, TypeRuleError
+from fuseline.ir.program import RESERVED_INPUTS
 from fuseline.runtime.operands import speaks_for_itself
 
 if TYPE_CHECKING:
     import inspect
+
+UFUNC_OPTIONS = (RESERVED_INPUTS - {"out"}) | {"order", "subok", "signature", "sig"}
+"""What NumPy's ufuncs take by name and kernels do not; an input may have one of the rarer names."""
+_SHOWN_INPUTS = 6
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,18 @@ class Signature:
     outputs: tuple[str, ...]
     fixed: tuple[str, ...] = ()
     """Parameters that kept their defaults when the kernel's function was traced."""
+    without_ufunc: str = ""
+    """Why the kernel has no ufunc; empty where it has one."""
 
     @functools.cached_property
     def result_type(self) -> Any:
         """The named tuple of several results."""
         return result_type(self.name, self.outputs)
+
+    @functools.cached_property
+    def positions(self) -> dict[str, int]:
+        """The place of each input among the operands."""
+        return {name: i for i, name in enumerate(self.inputs)}
 
     @property
     def is_single(self) -> bool:
@@ -43,9 +55,12 @@ class Signature:
 
     def operands(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """One value for each input. Raises `TypeRuleError` for names that are unknown, missing or given twice."""
-        unknown = [n for n in named if n not in self.inputs[len(args) :]]
+        unknown = [n for n in named if self.positions.get(n, -1) < len(args)]
+        options = [n for n in unknown if n in UFUNC_OPTIONS and n not in self.positions]
+        if options:
+            raise TypeRuleError(self._about_options(options))
         if unknown or len(args) > len(self.inputs):
-            given_twice = [n for n in unknown if n in self.inputs]
+            given_twice = [n for n in unknown if n in self.positions]
             what = f"{given_twice[0]} is given twice" if given_twice else f"there is no input {', '.join(unknown)}"
             if not unknown:
                 what = f"{len(args)} operand{'s are' if len(args) != 1 else ' is'} given"
@@ -54,6 +69,17 @@ class Signature:
         if missing:
             raise TypeRuleError(f"{self.name}: the input {', '.join(missing)} is missing")
         return args + tuple(named[n] for n in self.inputs[len(args) :])
+
+    def _about_options(self, options: Sequence[str]) -> str:
+        """What a caller who gave a ufunc's options should do."""
+        are = "is an option" if len(options) == 1 else "are options"
+        what = f"{self.name}: {', '.join(options)} {are} of NumPy's ufuncs"
+        if self.without_ufunc:
+            return f"{what}, and {self.name} has no ufunc: {self.without_ufunc}"
+        shown = [*self.inputs[:_SHOWN_INPUTS], *["..."] * (len(self.inputs) > _SHOWN_INPUTS)]
+        shown += [f"{option}=..." for option in options]
+        shown += ["out=..."] * ("where" in options)  # NumPy leaves new elements that `where` skips undefined
+        return f"{what}: call the kernel's own, as in {self.name}.ufunc({', '.join(shown)})"
 
     @property
     def _fixed(self) -> str:
@@ -97,7 +123,7 @@ def result_type(name: str, outputs: tuple[str, ...]) -> Any:
     def reduce(self: Any) -> Any:
         return _result, (name, outputs, tuple(self))
 
-    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]
+    plain: Any = namedtuple(name, outputs)  # type: ignore[misc]  # names that are known when it runs
     return type(name, (plain,), {"__slots__": (), "__reduce__": reduce})
 
 

@@ -6,7 +6,7 @@ Every stage computes what the interpreter computes, so the bits are the oracle's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,23 +107,23 @@ def _stages(graph: Graph) -> list[LoopStage | ReductionStage]:
     """Neighbouring elementwise instructions with results of one shape share a loop; a reduction stands alone."""
     stages: list[LoopStage | ReductionStage] = []
     group: list[Node] = []
+    outputs = set(graph.output_nodes)
     for node in graph.nodes:
         reduces = OPERATIONS[node.op].index_rule == "reduction"
         if group and (reduces or node.tensor.shape != group[0].tensor.shape):
-            stages.append(_loop_stage(graph, group))
+            stages.append(_loop_stage(graph, group, outputs))
             group = []
         if reduces:
             stages.append(ReductionStage(node))
         else:
             group.append(node)
     if group:
-        stages.append(_loop_stage(graph, group))
+        stages.append(_loop_stage(graph, group, outputs))
     return stages
 
 
-def _loop_stage(graph: Graph, group: Sequence[Node]) -> LoopStage:
+def _loop_stage(graph: Graph, group: Sequence[Node], outputs: Set[Node]) -> LoopStage:
     inside = set(group)
-    outputs = set(graph.output_nodes)
     reads = tuple(dict.fromkeys(a for n in group for a in n.args if a.op != "const" and a not in inside))
     writes = tuple(n for n in group if n in outputs or any(u not in inside for u in graph.users[n]))
     # A loop knows no shapes: what it reads becomes inputs of its own, what it computes keeps its dtypes.

@@ -123,11 +123,6 @@ class Pool:
     def patience_pauses(self, pauses: int) -> None:
         self._numbers[_PATIENCE] = pauses
 
-    @property
-    def lane_word(self) -> int:
-        """The word of the lane for brief calls, see native/pool.ll."""
-        return self._numbers[_LANE]
-
     def ensure(self, workers: int) -> int:
         """Start threads until there are ``workers``; the number there is, smaller where the system refuses more."""
         if self.worker_count >= workers:

@@ -83,12 +83,8 @@ def make_ufunc(name: str, doc: str, loops: Sequence[Loop]) -> np.ufunc:
     body is compiled by the first call that uses it, and an error of that compilation is raised by that call.
     """
     nin, nout = len(loops[0].inputs), len(loops[0].outputs)
-    if nin + nout > OPERAND_LIMIT:
-        raise UnsupportedError(
-            f"a NumPy ufunc has at most {OPERAND_LIMIT} operands, this program has {nin + nout}; call the kernel itself"
-        )
-    if nin == 0:
-        raise UnsupportedError("a NumPy ufunc has at least one input and this program has none")
+    if obstacle := obstacle_to_ufunc(nin, nout):
+        raise UnsupportedError(f"{obstacle}; call the kernel itself")
     kept = _keep(name, doc, tuple(loops))
     builtin = len(kept.functions)
     ufunc: np.ufunc = _create_type(arrays.numpy_function("_UFUNC_API", _FROM_FUNC_AND_DATA))(
@@ -97,6 +93,13 @@ def make_ufunc(name: str, doc: str, loops: Sequence[Loop]) -> np.ufunc:
     _attach(ufunc, kept, nin, nout)
     _register_user_types(ufunc, kept)
     return ufunc
+
+
+def obstacle_to_ufunc(inputs: int, outputs: int) -> str:
+    """Why NumPy allows no ufunc with so many inputs and outputs; empty where it allows one."""
+    if inputs + outputs > OPERAND_LIMIT:
+        return f"a NumPy ufunc has at most {OPERAND_LIMIT} operands, this program has {inputs + outputs}"
+    return "" if inputs else "a NumPy ufunc has at least one input and this program has none"
 
 
 def is_subinterpreter() -> bool:

@@ -50,7 +50,8 @@ _SWITCHES = {
 def on_own_stack(text: str, architecture: str) -> str:
     """The text of a body behind a function of its name that gives it a stack.
 
-    Where there is no memory for one, the body runs on its caller's.
+    It calls ``fl_take`` and ``fl_give`` of runtime/native/reserve.ll for that, which have memory set aside where the
+    system has none: whoever loads the code sees to it that this is enough.
     """
     switch = bytes.fromhex(_SWITCHES[architecture])
     code = ", ".join(f"i8 {byte}" for byte in switch)
@@ -58,23 +59,17 @@ def on_own_stack(text: str, architecture: str) -> str:
     return f"""{body}
 @{SIZE_SYMBOL} = hidden constant i64 0
 @switch = private constant [{len(switch)} x i8] [{code}], align 16
-declare ptr @malloc(i64)
-declare void @free(ptr)
+declare ptr @fl_take(i64)
+declare void @fl_give(ptr)
 define void @{SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags) nounwind {{
   %size = load volatile i64, ptr @{SIZE_SYMBOL}
-  %memory = call ptr @malloc(i64 %size)
-  %missing = icmp eq ptr %memory, null
-  br i1 %missing, label %callers_stack, label %own_stack
-own_stack:
+  %memory = call ptr @fl_take(i64 %size)
   %end = getelementptr i8, ptr %memory, i64 %size
   %address = ptrtoint ptr %end to i64
   %aligned = and i64 %address, -64
   %stack = inttoptr i64 %aligned to ptr
   call void @switch(ptr %stack, ptr @{INSIDE_SYMBOL}, ptr %operands, ptr %increments, i64 %vectors, i64 %flags)
-  call void @free(ptr %memory)
-  ret void
-callers_stack:
-  call void @{INSIDE_SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags)
+  call void @fl_give(ptr %memory)
   ret void
 }}
 """

@@ -8,23 +8,26 @@ import math
 import operator
 import reprlib
 from numbers import Real
+from typing import SupportsIndex, TypeGuard
 
 from fuseline.errors import PlanError
 from fuseline.units import parse_bytes
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[SupportsIndex]:
     """Whether ``value`` is a whole number of some type (Python's or NumPy's) but no truth value and no text."""
-    if isinstance(value, bool):
+    if type(value) is int:
+        return True
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return False
     try:
-        operator.index(value)  # type: ignore[arg-type]
+        operator.index(value)
     except TypeError:
         return False
     return True
 
 
-def as_int(value: int) -> int:
+def as_int(value: SupportsIndex) -> int:
     """A whole number of any type as Python's own, which no addition overflows."""
     return int(operator.index(value))
 
@@ -37,7 +40,7 @@ def whole_number(value: object, what: str) -> int:
     """
     if not is_whole(value):
         raise PlanError(f"{what} must be a whole number, not {reprlib.repr(value)}")
-    return as_int(value)  # type: ignore[arg-type]
+    return as_int(value)
 
 
 def require_time_limit_s(value: object) -> float:
@@ -72,7 +75,7 @@ def capacity_in_bytes(capacity: object) -> int | None:
         raise PlanError(
             f"a capacity is a whole number of bytes or text such as '1.2 GiB', not {reprlib.repr(capacity)}"
         )
-    found = as_int(capacity)  # type: ignore[arg-type]
+    found = as_int(capacity)
     if found < 0:
         raise PlanError("a capacity cannot be negative")
     return found

@@ -32,7 +32,7 @@ class _State(NamedTuple):
     members: list[list[int]]
 
     def copy(self) -> _State:
-        return _State(*(part[:] for part in self))  # type: ignore[arg-type]
+        return _State(self.least[:], self.floor[:], self.room[:], self.ready[:], self.members[:])
 
 
 class _Level(NamedTuple):

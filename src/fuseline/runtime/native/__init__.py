@@ -12,9 +12,9 @@ from collections.abc import Callable
 from importlib import resources
 
 from fuseline.codegen.llvm.target import LlvmTarget
-from fuseline.runtime import cache, host, jit
+from fuseline.runtime import cache, host, jit, reserve
 from fuseline.runtime.fingerprint import generator_fingerprint
-from fuseline.runtime.image import Image, LoadedImage
+from fuseline.runtime.image import Image, LoadedImage, own_symbols
 from fuseline.runtime.locks import Lock
 
 _load_lock = Lock()
@@ -25,6 +25,7 @@ def text(target: LlvmTarget) -> str:
     here = resources.files(__package__)
     names = (
         target.architecture,
+        "reserve",
         "items",
         "block",
         "streaming",
@@ -64,6 +65,10 @@ def support() -> LoadedImage:
     """The shared code of this process, with every function that Python calls or hands out among its exports."""
     with _load_lock:
         return _support()
+
+
+for _name in reserve.FUNCTIONS:  # bodies call them
+    own_symbols[_name] = functools.partial(lambda name: support().exports[name], _name)
 
 
 @functools.cache

@@ -9,8 +9,8 @@
 ;
 ; A body of 0 lanes steps through its operands by their strides, an item a pass; it is called with them as they are.
 ;
-; %kernel: body, lanes, inputs, operands (inputs and outputs), compiler and its argument (two Python objects), then an item
-; size in bytes for each operand. `body` is null until the compiler has been called.
+; %kernel: 0 body, 1 lanes, 2 inputs, 3 operands (inputs and outputs), 4 compiler and 5 its argument (two Python objects), 6 an
+; item size in bytes for each operand. The body is null until the compiler has been called.
 
 %kernel = type { ptr, i64, i64, i64, ptr, ptr, [0 x i64] }
 
@@ -265,15 +265,15 @@ define internal ptr @block_scratch(i64 %bytes) nounwind alwaysinline {
   ret ptr %memory
 }
 
-; Memory on the stack (null) up to %most bytes, else from the heap, because a thread may have no more than 64 KiB of stack.
-; Where the heap has nothing left it is the stack again.
+; Memory on the stack (null) up to %most bytes, else from elsewhere (reserve.ll), because a thread may have no more than
+; 64 KiB of stack.
 define internal ptr @heap_scratch(i64 %bytes, i64 %most) nounwind alwaysinline {
 entry:
   %small = icmp ule i64 %bytes, %most
   br i1 %small, label %none, label %get
 get:
   %with_margin = add i64 %bytes, 64
-  %memory = call ptr @malloc(i64 %with_margin)
+  %memory = call ptr @fl_take(i64 %with_margin)
   br label %none
 none:
   %found = phi ptr [ null, %entry ], [ %memory, %get ]
@@ -299,7 +299,7 @@ entry:
   %none = icmp eq ptr %heap, null
   br i1 %none, label %done, label %free
 free:
-  call void @free(ptr %heap)
+  call void @fl_give(ptr %heap)
   br label %done
 done:
   ret void

@@ -16,18 +16,18 @@ declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare void @PyErr_Clear()
 
-; ufunc, what turns its tuple into the result (or null), operands, elements that are too many for it, most rows, types of
-; Python numbers that may stand for an operand (or null), elements that are too many for a call
-; without NumPy, the %kernel of such a call, what such numbers become (1 a float, 2 a signed integer, 3 an unsigned one, 0
-; something else), the entry to try next (or null), then a dtype for each operand, inputs first, and the type of each dtype's
-; scalars (or null).
+; 0 ufunc; 1 what turns its tuple into the result (or null); 2 inputs; 3 elements that are too many for it; 4 most rows; types
+; of Python numbers that may stand for an operand (or null): 5 int, 6 float; 7 elements that are too many for a call without
+; NumPy; 8 the %kernel of such a call; 9 what such numbers become (1 a float, 2 a signed integer, 3 an unsigned one, 0 something
+; else); 10 the entry to try next (or null); 11 a dtype for each operand, inputs first, then the type of each dtype's scalars
+; (or null).
 %entry = type { ptr, ptr, i64, i64, i64, ptr, ptr, i64, ptr, i64, ptr, [0 x ptr] }
-; first entry, Python function, type of arrays, bytes of PyObject_HEAD, the interned string "out", type of what it is given:
-; an array for one output, a tuple for several; the errors that are refusals; NumPy's PyArray_NewFromDescr; %table of prepared
-; calls; the context variable with the limit of threads; the place of the current pool's address; calls so far that were like
-; no prepared one; the %store of new outputs.
+; 0 first entry; 1 Python function; 2 type of arrays; 3 bytes of PyObject_HEAD; 4 the interned string "out", 5 type of what it
+; is given: an array for one output, a tuple for several; 6 the errors that are refusals; 7 NumPy's PyArray_NewFromDescr;
+; 8 %table of prepared calls; 9 the context variable with the limit of threads; 10 the place of the current pool's address;
+; 11 calls so far that were like no prepared one; 12 the %store of new outputs.
 %caller = type { ptr, ptr, ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr }
-; PyArrayObject after PyObject_HEAD: data, nd, dimensions, strides, base, descr, flags (numpy/ndarraytypes.h).
+; PyArrayObject after PyObject_HEAD: 0 data, 1 nd, 2 dimensions, 3 strides, 4 base, 5 descr, 6 flags (numpy/ndarraytypes.h).
 %array = type { ptr, i32, ptr, ptr, ptr, ptr, i32 }
 
 ; Whether %type is that of NumPy's scalars of operand %i's dtype: an array of no axes whose element follows PyObject_HEAD.
@@ -43,7 +43,7 @@ define internal i1 @is_scalar(ptr %e, i64 %i, ptr %type) nounwind {
   ret i1 %same
 }
 
-; PyArray_Descr after PyObject_HEAD: typeobj, kind, type, byteorder, flags, type_num (numpy/ndarraytypes.h).
+; PyArray_Descr after PyObject_HEAD: 0 typeobj, 1 kind, 2 type, 3 byteorder, 4 flags, 5 type_num (numpy/ndarraytypes.h).
 %descr = type { ptr, i8, i8, i8, i8, i32 }
 
 ; Whether %given is the dtype %wanted, or one that came another way, as through pickle: one of NumPy's own number types (they

@@ -8,7 +8,7 @@ declare ptr @malloc(i64)
 declare void @free(ptr)
 declare ptr @llvm.ptrmask.p0.i64(ptr, i64)
 
-; array, bytes
+; 0 array, 1 bytes
 %block = type { ptr, i64 }
 ; 0 lock, 1 blocks, 2 bytes of them all, 3 most bytes that may lie idle, 4 NumPy's PyArray_NewFromDescr, 5 its
 ; PyArray_SetBaseObject, 6 type of arrays, 7 bytes of PyObject_HEAD, 8 dtype of a byte, 9 the blocks, the one idle longest
