@@ -183,8 +183,8 @@ rounding boundary or to the largest error so far the 128-bit function itself is 
 float32 values; other counts are samples (bit patterns, moderate numbers, numbers of many scales, and directed hard
 cases). A second count is a search: as many more inputs around the worst of many cells of the domain, denser from round
 to round; means are without it. A special value is wrong where NaN, an infinity or the sign of zero differs from C99's
-Annex F. Other packages' figures depend on the processor's instructions and are of the version beside the name; those
-without one are of earlier runs on x86-64, before versions were recorded.
+Annex F. Other packages' figures depend on the processor's instructions and are of the version beside the name, on
+x86-64 with AVX-512.
 
 One function exceeds an ulp: `logaddexp` of float64, where exp(x) + exp(y) is so close to 1 that more than some 45 bits
 of the operands cancel, as they do where one operand was computed from the other. The error is then 2⁻¹⁰² of the larger
