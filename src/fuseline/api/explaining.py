@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_SHAPE
 from fuseline.api.explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
@@ -23,6 +23,7 @@ from fuseline.cost.ledger import (
     times,
 )
 from fuseline.errors import ShapeError, UnsupportedError, shown_number
+from fuseline.ir.binding import bind
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -75,17 +76,27 @@ def explain(
             f"machine (fuseline device list) or describe this one in a device file"
         )
     with collection_paused():
-        g, amounts = prepared(source, shape, wanted, outputs, sizes)
+        shown, g, amounts = prepared(source, shape, wanted, outputs, sizes)
         return Explanation(
-            graph=g,
+            graph=shown,
+            bound_graph=g,
             device=machine,
             shape=default,
             dtype=wanted.name,
             sizes=dict(amounts.names),
-            dataflow=dataflow(g, source if isinstance(source, str) else ""),
+            dataflow=dataflow(shown, source if isinstance(source, str) else ""),
             traffic=traffic(g, machine, amounts),
             memory=memory(g, amounts),
         )
+
+
+class Prepared(NamedTuple):
+    """The optimised graph as it is shown, with its named sizes, the same instructions bound to the lengths that were
+    given, which is what plans and ledgers are made of, and those lengths."""
+
+    shown: Graph
+    graph: Graph
+    sizes: Sizes
 
 
 def prepared(
@@ -94,13 +105,17 @@ def prepared(
     dtype: DType,
     outputs: Sequence[str] | None,
     sizes: Mapping[str, int] | None,
-) -> tuple[Graph, Sizes]:
-    """The optimised graph of a program and the sizes of its arrays; arguments and errors are those of `explain`."""
+) -> Prepared:
+    """A program made ready to be planned and counted; arguments and errors are those of `explain`."""
     default = _shape(shape)
     given = refuse_outputs(source, outputs) if isinstance(source, Graph) else as_program(source, outputs)
     bound = bound_sizes(given, sizes)
-    g = optimize(given if isinstance(given, Graph) else typed(given, dtype, default, bound))
-    return g, Sizes(bound, default)
+    shown = optimize(given if isinstance(given, Graph) else typed(given, dtype, default, bound))
+    g = bind(shown, bound, default)
+    if g is not shown:
+        g = optimize(g)  # what was two shapes by name may be one by length
+        shown = shown if len(shown.nodes) == len(g.nodes) else g
+    return Prepared(shown, g, Sizes(bound, default))
 
 
 _SHAPE_WANTED = "a shape is non-negative whole numbers, as in 4096x14336"

@@ -268,6 +268,8 @@ class Explanation(Shown):
     """The four answers about one program on one device. Printed, it is the report; a notebook shows it as tables."""
 
     graph: Graph
+    bound_graph: Graph
+    """``graph`` for the lengths that were given, instruction by instruction: what is planned and counted."""
     device: Device
     shape: Shape | None
     dtype: str

@@ -206,13 +206,17 @@ def formula_cost(
     """
     from fuseline.api.program import as_program, bound_sizes, optimize, typed
     from fuseline.cost.ledger import Sizes, compute_dtype, make_ledger
+    from fuseline.ir.binding import bind
     from fuseline.ir.dtype import dtype as dtype_of
     from fuseline.plan.launch import fused
 
     default = None if shape is None else parse_shape(shape)
     program = as_program(formula)
     bound = bound_sizes(program, sizes, arrays=True)
-    g = optimize(typed(program, dtype_of(dtype), default, {n: v for n, v in bound.items() if isinstance(v, int)}))
+    lengths = {n: v for n, v in bound.items() if isinstance(v, int)}
+    g = optimize(typed(program, dtype_of(dtype), default, lengths))
+    if len(lengths) == len(bound):  # as `explain` counts; arrays of lengths are counted by name
+        g = optimize(bind(g, lengths, default))
     amounts = Sizes(bound, default)
     launches = fused(g).launches
     ledger = make_ledger(launches, amounts)

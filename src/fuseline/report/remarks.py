@@ -178,7 +178,7 @@ def _fusion(e: Explanation) -> Remark:
 def _dropped_axes(e: Explanation) -> list[Remark]:
     """What reductions that drop their axes cost: nothing that reads them lines up with their loops."""
     before = e.traffic.fused.kernels
-    kept = with_kept_axes(e.graph) if before > 1 else None
+    kept = with_kept_axes(e.bound_graph) if before > 1 else None
     if kept is None:
         return []
     kernels = len(fused(kept).launches)
