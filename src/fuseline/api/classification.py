@@ -87,14 +87,14 @@ def _expected_dict(found: Expected) -> dict[str, Any]:
 
 
 def _estimate_dict(found: Estimate) -> dict[str, Any]:
-    known = found.efficiency
     return {
         "time_s": found.time_s,
         "shortest_s": found.shortest_s,
         "longest_s": found.longest_s,
-        "efficiency": known.median,
-        "samples": known.samples,
-        "basis": known.basis,
+        "efficiency": found.efficiency,
+        "samples": found.samples,
+        "basis": found.basis,
+        "rests_on": found.rests_on.value,
         "comparable": found.comparable,
     }
 

@@ -269,7 +269,9 @@ def _shape_result(name: str, cost: ShapeCost, target: Device, options: Options) 
     found = None
     if single:
         main = analysis.pipes[0].dtype if analysis.pipes else cost.dtype
-        found = estimate(target.name, cost.operation, main, analysis.bound, float(analysis.bound_time_s))
+        compute = max((float(pipe.time_s) for pipe in analysis.pipes), default=0.0)
+        if analysis.pipes or not cost.work:  # work without a time leaves the limit open
+            found = estimate(target.name, cost.operation, main, float(analysis.memory_time_s), compute)
     return ShapeResult(name or shape_name(cost.operation, cost.sizes), analysis, found)
 
 

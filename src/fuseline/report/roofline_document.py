@@ -329,16 +329,13 @@ def _estimate(shape: ShapeResult, lang: str) -> str:
     found = shape.estimate
     if found is None:
         return text("roofline.shape.estimate_none", lang)
-    known = found.efficiency
     return text(
-        f"roofline.shape.estimate_{'value' if found.comparable else 'pooled'}",
+        f"roofline.shape.estimate_{found.rests_on.name.lower()}",
         lang,
         time=format_time(found.time_s, 3),
         shortest=format_time(found.shortest_s, 3),
         longest=format_time(found.longest_s, 3),
-        efficiency=format_percent(known.median, 0),
-        low=format_percent(known.low, 0),
-        high=format_percent(known.high, 0),
-        samples=known.samples,
-        basis=known.basis,
+        efficiency=format_percent(found.efficiency, 0),
+        samples=found.samples,
+        basis=found.basis,
     )
