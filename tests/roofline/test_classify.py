@@ -469,3 +469,21 @@ def test_every_bundled_efficiency_belongs_to_an_operation_that_can_be_asked_for(
 def test_integers_have_their_own_unit_of_intensity():
     text = plain_text(classification_document(fl.classify(m=4096, dtype="int8", device="h100"), "en"), 100)
     assert "OP/B" in text and "FLOP/B" not in text
+
+
+@pytest.mark.parametrize("rule", ["book", "nsight"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"m": 4096, "latency_us": 1.1176},
+        {"operation": "elementwise", "sizes": {"elements": 100}, "tflops": 1},
+        {"m": 1, "n": 1024, "k": 1024, "dtype": "bf16", "device": "h200", "latency_us": 0.01},
+        {"m": 1, "n": 1024, "k": 1024, "dtype": "bf16", "device": "h200", "latency_us": 3, "gbps": 8e6},
+    ],
+)
+def test_a_time_beside_an_impossible_ratio_makes_nothing_latency_bound(rule, arguments):
+    row = fl.classify(rule=rule, **arguments).rows[0]
+    assert row.bound == UNDETERMINED
+    assert "impossible-ratio" in [note.code for note in row.notes]
+    for line in row.audit:  # what is counted in another way may be possible, and is then judged as any other
+        assert line.bound != "latency" or line.bytes_per_s <= 1.02 * row.device.main_memory.bandwidth.value

@@ -145,7 +145,7 @@ def classify_row(
     achieved, derived = _with_derived(row, owner, cost, latency)
     against = denominators or Denominators(device, options.peak_kind, options.allow_mixed)
     pipes = against.ratios(achieved, row, derived)
-    usable = None if derived_latency and _impossible(pipes) else latency
+    usable = None if _impossible(pipes) else latency
     at_home = device is not None and owner == device.name  # a launch floor says nothing about another machine
     reading = _reading(pipes, row, device if at_home else None, cost, usable)
     verdict = options.rule.judge(reading)
@@ -155,7 +155,9 @@ def classify_row(
         if memory_side is None or memory_side.ratio is None:
             return verdict.bound if reading.memory is None else options.rule.judge(reading.with_memory(None)).bound
         ratio = memory_side.ratio.value * (bytes_per_s / memory_side.achieved.value)
-        return options.rule.judge(reading.with_memory(_possible(ratio))).bound
+        possible = _possible(ratio)
+        judged = reading.with_memory(possible) if possible is not None else replace(reading, memory=None, time_s=None)
+        return options.rule.judge(judged).bound
 
     lines = audit(row, cost, latency, bound_with)
     calibration = calibrate(row, cost)
@@ -199,7 +201,8 @@ def _possible(ratio: float) -> float | None:
 
 
 def _impossible(pipes: tuple[PipeRatio, ...]) -> bool:
-    return any(p.side == COMPUTE and p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO for p in pipes)
+    """Whether a main side's ratio is impossible; then the time that goes with it, given or derived, decides nothing."""
+    return any(p.side in (COMPUTE, MEMORY) and p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO for p in pipes)
 
 
 def _reading(

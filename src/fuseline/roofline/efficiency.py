@@ -155,7 +155,8 @@ def estimate(
     _, samples, basis, rests_on = max(found[:2], key=lambda one: one[0][0])
     if found[2][0][0] >= times[0] and rests_on is not RestsOn.ALIKE:
         _, samples, basis, rests_on = found[2]
-    return Estimate(*times, limit / times[0], samples, basis, rests_on)
+    median, shortest, longest = times
+    return Estimate(median, shortest, longest, limit / median, samples, basis, rests_on)
 
 
 _Found = tuple[Times, int, str, RestsOn]

@@ -95,7 +95,8 @@ class BookRule:
     """Saturated from 0.85, involved from 0.45, the other side out of the way below 0.20.
 
     *compute* or *memory* where that side is saturated and the other below ``other``; *balanced* where both are
-    involved; else a saturated third pipe by its name; else *neither*, or undetermined where a side has no ratio.
+    involved; else a saturated third pipe by its name; else *neither*, or undetermined where a side has no ratio. A
+    third pipe that is saturated beside one of the first three is remarked on.
     """
 
     saturated: float = 0.85
@@ -113,16 +114,15 @@ class BookRule:
         if near is not None:
             return near
         compute, memory = reading.compute, reading.memory
+        third = _saturated_third(reading.third, self.saturated)
+        beside = (Note("third-pipe-saturated", {"pipe": third}),) if third else ()
         if compute is not None and memory is not None:
             if compute >= self.saturated and memory < self.other:
-                return Verdict("compute")
+                return Verdict("compute", beside)
             if memory >= self.saturated and compute < self.other:
-                return Verdict("memory")
-        third = _saturated_third(reading.third, self.saturated)
-        if compute is not None and memory is not None and min(compute, memory) >= self.involved:
-            if third:
-                return Verdict(third, (Note("third-pipe-over-balanced", {"pipe": third}),))
-            return Verdict("balanced")
+                return Verdict("memory", beside)
+            if min(compute, memory) >= self.involved:
+                return Verdict("balanced", beside)
         if third:
             return Verdict(third)
         notes = self._saturated(reading)
