@@ -192,7 +192,9 @@ def test_broadcast_operand_counts_its_own_bytes():
 
 
 def test_small_launches_are_bound_by_latency():
-    assert explain(COURSE, shape=(1, 4096)).traffic.bound == "latency"
+    small = explain(COURSE, shape=(1, 4096))
+    assert small.traffic.launch_dominated and small.to_dict()["launch_dominated"] is True
+    assert not explain(COURSE).traffic.launch_dominated
 
 
 def test_each_dtype_counts_its_own_size():

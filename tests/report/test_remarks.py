@@ -340,6 +340,7 @@ def unfit_machines() -> tuple[Device, Device]:
 def cases() -> Iterator[list[Remark]]:
     for unfit in unfit_machines():
         yield traffic_remarks(explain(GELU, device=unfit))
+    yield traffic_remarks(explain(GELU, device="apple-m4-max-32"))
     bare = without_pipes(device("h100-sxm"))
     programs = (
         GELU,

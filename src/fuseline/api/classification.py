@@ -38,6 +38,7 @@ class ShapeResult:
             "arithmetic_intensity_inputs_flop_per_byte": _plain(found.intensity_inputs),
             "ridge_point_flop_per_byte": found.ridge,
             "near_ridge": _plain(found.near_ridge),
+            "launch_dominated": _plain(found.launch_dominated),
             "bound_inputs": _bound(found.bounds_inputs),
             "bound_time_s": _plain(found.bound_time_s),
             "memory_time_s": _plain(found.memory_time_s),

@@ -22,7 +22,7 @@ from fuseline.cost.ledger import (
     require_countable,
     times,
 )
-from fuseline.errors import ShapeError, UnsupportedError, shown_number
+from fuseline.errors import ShapeError, shown_number
 from fuseline.ir.binding import bind
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import DType
@@ -38,7 +38,7 @@ from fuseline.passes.pipeline import optimize
 from fuseline.plan.buffers import BufferPlan, assign_buffers
 from fuseline.plan.joint import JointPlan, plan_graph
 from fuseline.plan.launch import fused, single_launches
-from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED
+from fuseline.roofline.rules import UNDETERMINED, launches_dominate
 from fuseline.units import parse_shape
 
 if TYPE_CHECKING:
@@ -70,11 +70,6 @@ def explain(
     default = _shape(shape)
     machine = device if isinstance(device, Device) else find_device(device)
     wanted = dtype_of(dtype)
-    if not machine.memories or machine.main_memory.find_bandwidth() is None:
-        raise UnsupportedError(
-            f"the memory bandwidth of {machine.name} is not known, so traffic takes no time on it; choose another "
-            f"machine (fuseline device list) or describe this one in a device file"
-        )
     with collection_paused():
         shown, g, amounts = prepared(source, shape, wanted, outputs, sizes)
         return Explanation(
@@ -172,6 +167,7 @@ def traffic(g: Graph, device: Device, sizes: Sizes) -> Traffic:
         ridge_point_flop_per_byte=figures.ridge(figures.matrix_flops_per_s),
         ridge_point_vector_flop_per_byte=figures.ridge(figures.vector_flops_per_s),
         bound=_bound(fused_side),
+        launch_dominated=_launch_dominated(fused_side),
         bandwidth=figures.bandwidth_bytes_per_s,
         launch_latency=figures.launch_latency_s,
         matrix_peak=figures.matrix_flops_per_s,
@@ -193,15 +189,20 @@ def _plan_traffic(ledger: Ledger, figures: Rates) -> PlanTraffic:
 
 
 def _bound(side: PlanTraffic) -> str:
-    """Which resource takes longest: the memory, the vector pipe, or the launches themselves.
+    """Which resource takes longest, the memory or the vector pipe, as `classify` has it of the formula alone.
 
-    Undetermined, as `classify` has it, where the time of the bytes or of the arithmetic is not known.
+    Undetermined where the time of the bytes or of the arithmetic is not known.
     """
-    if side.total_s is not None and side.total_s < LATENCY_FACTOR * side.launch_time_s:
-        return "latency"
     if side.bandwidth_time_s is None or side.compute_time_s is None:
         return UNDETERMINED
     return "compute" if side.compute_time_s > side.bandwidth_time_s else "memory"
+
+
+def _launch_dominated(side: PlanTraffic) -> bool:
+    """Whether launching takes longer than all work; False where a part of the work has no known time."""
+    if side.total_s is None or side.compute_time_s is None:
+        return False
+    return bool(launches_dominate(side.total_s - side.launch_time_s, side.launch_time_s))
 
 
 EXPANDED_WHOLE = 1_000

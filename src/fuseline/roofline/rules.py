@@ -16,6 +16,15 @@ from fuseline.errors import UnitError, UnknownNameError
 LATENCY_FACTOR = 2.0
 """A kernel is latency-bound when its time is below this many times the launch floor."""
 
+
+def launches_dominate(work_s: Any, launch_s: Any) -> Any:
+    """Whether launching takes more of the time than the work does, by the limits of both: no measured time is needed.
+
+    The time is at least the sum of both, so this is the same line as that of a measured time.
+    """
+    return work_s + launch_s < LATENCY_FACTOR * launch_s
+
+
 UNDETERMINED = "undetermined"
 """Stands for a bound where the rates do not decide one: a side has no ratio, or an impossible one."""
 
