@@ -230,13 +230,6 @@ def test_launches_of_different_bounds_add_up_one_by_one():
     assert e.traffic.unfused.total_s == pytest.approx(wanted)
 
 
-def test_a_machine_without_bandwidth_is_refused_with_advice():
-    unknown = [d for d in fuseline.machine.devices() if not d.memories or d.main_memory.find_bandwidth() is None]
-    for device in unknown:
-        with pytest.raises(NotImplementedError, match="device list"):
-            explain(COURSE, device=device)
-
-
 KINDS = ("datasheet", "achievable", "effective", "measured", "derived", "model constant", "assumed")
 
 
