@@ -117,7 +117,7 @@ def test_the_same_as_json_has_stable_keys_and_only_plain_values(case):
             "audit",
             "notes",
         }
-        assert all(isinstance(note, str) for note in row["notes"])
+        assert all(set(note) == {"code", "values", "text"} for note in row["notes"])
 
 
 def test_the_overview_says_what_was_asked_of_it():

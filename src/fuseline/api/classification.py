@@ -28,7 +28,6 @@ class ShapeResult:
 
     def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
         """The shape as a row for JSON: no rates were achieved, so ``achieved`` and ``ratios`` are empty."""
-        render = note_text or (lambda note: note.code)
         found = self.analysis
         cost = found.cost
         shape = {
@@ -65,7 +64,7 @@ class ShapeResult:
             "source_says": None,
             "audit": [],
             "shape": shape,
-            "notes": [render(note) for note in found.notes],
+            "notes": [note.to_dict(note_text) for note in found.notes],
         }
 
 

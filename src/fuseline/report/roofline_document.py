@@ -19,6 +19,7 @@ from fuseline.report.roofline_notes import (
 )
 from fuseline.report.roofline_prose import headed, paragraphs, prose, row_name, some
 from fuseline.roofline.classify import RowResult
+from fuseline.roofline.row_files import ONLY_A_HEADER
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, Note
 from fuseline.roofline.tables import TableResult, course_bounds
 from fuseline.units import (
@@ -63,7 +64,8 @@ def _errors(found: Classification, lang: str) -> Remarks:
             continue
         name = f" ({error.name})" if error.name else ""
         lines.append(text("roofline.bad_row", lang, line=error.line, name=name, message=error.message))
-    return paragraphs(*lines, text("roofline.bad_rows", lang, count=len(found.errors)))
+    bad = sum(error.message != ONLY_A_HEADER for error in found.errors)
+    return paragraphs(*lines, text("roofline.bad_rows", lang, count=bad) if bad else "")
 
 
 def _overview(found: Classification, lang: str) -> list[Section]:
@@ -99,6 +101,9 @@ def _table_part(table: TableResult, found: Classification, lang: str) -> _Part:
     if single and first is not None:
         device = first.device.name if first.device else first.row.device
         title = text("roofline.title_row", lang, name=row_name(first.row, lang), device=device)
+        if first.device and first.row.device not in ("", first.device.name):
+            about = {"device": first.row.device, "peaks": first.device.name}
+            title = text("roofline.title_mixed", lang, name=row_name(first.row, lang), **about)
     else:
         title = text("roofline.title_table", lang, name=table.name, count=len(table.rows))
     if first is None:

@@ -26,6 +26,7 @@ from fuseline.roofline.audit import (
 from fuseline.roofline.ratios import Denominators, PipeRatio
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, UNDETERMINED, BookRule, Note, Reading, Rule, Verdict
+from fuseline.roofline.scales import with_scales
 from fuseline.units import Quantity, Source, SourceKind
 
 
@@ -68,7 +69,6 @@ class RowResult:
 
     def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
         """The row for JSON: rates and peaks by pipe in SI base units, ratios, bound, source, audit and remarks."""
-        render = note_text or (lambda note: note.code)
         return {
             "name": self.row.name,
             "device": self.device.name if self.device else (self.row.device or None),
@@ -91,7 +91,7 @@ class RowResult:
             "source_says_text": self.row.says_text or None,
             "audit": [_audit_dict(line) for line in self.audit],
             "calibration": None if self.calibration is None else _calibration_dict(self.calibration),
-            "notes": [render(note) for note in self.notes],
+            "notes": [note.to_dict(note_text) for note in self.notes],
         }
 
 
@@ -139,7 +139,7 @@ def classify_row(
     """
     options = options or Options()
     owner = measured_on if measured_on is not None else (device.name if device else "")
-    row = _owned(row, owner)
+    row = with_scales(_owned(row, owner), device)
     cost = row.cost()
     latency, derived_latency = effective_latency_s(row, cost)
     achieved, derived = _with_derived(row, owner, cost, latency)

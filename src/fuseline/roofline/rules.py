@@ -7,7 +7,7 @@ where the rates do not decide, the verdict is undetermined and says what is miss
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -38,6 +38,20 @@ class Note:
 
     code: str
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
+        """For JSON: code and values, and the sentence where ``note_text`` makes one."""
+        told = {"text": note_text(self)} if note_text is not None else {}
+        return {"code": self.code, "values": {key: _plain(value) for key, value in self.values.items()}, **told}
+
+
+def _plain(value: Any) -> Any:
+    """A value of a remark for JSON: objections by their codes and values."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (str, bool, int, float)) or value is None:
+        return str(value) if isinstance(value, str) else value
+    return {"code": value.code, "values": dict(value.values)}
 
 
 @dataclass(frozen=True, slots=True)
