@@ -1,6 +1,7 @@
 """Names of roofs and shapes of verdicts in the pictures of the roofline."""
 
 import itertools
+import json
 import math
 
 import pytest
@@ -104,3 +105,14 @@ def test_names_of_roofs_stand_on_their_lines_and_over_no_point_or_other_name():
             assert name["y"] / name["x"] == pytest.approx(same[0]["y"] / same[0]["x"])
     flat = [box for box in boxes if box[1] - box[0] > 20]
     assert not any(overlap(one, two) for one, two in itertools.combinations(flat, 2))
+
+
+def test_a_cloud_of_kernels_is_drawn_whole(tmp_path):
+    pytest.importorskip("altair")
+    path = tmp_path / "rows.csv"
+    rows = [f"r{i},h200,bf16,{i + 1},1024,1024,{100 + i}" for i in range(charts.MOST_NAMED + 1)]
+    path.write_text("name,device,dtype,m,n,k,latency_us\n" + "\n".join(rows) + "\n")
+    found = fl.classify(csv=path)
+    for chart in (charts.roofline_chart(found, [], "en"), charts.ratios_chart(found, "en")):
+        drawn = json.dumps(chart.to_dict())
+        assert all(f'\\"r{i}\\"' in drawn for i in range(len(rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -298,7 +299,7 @@ def _kernel_layers(
     edge = {"strokeWidth": 1.8} if several else {"stroke": "white", "strokeWidth": 0.8}
     edges = {"stroke": alt.Stroke("device:N", scale=shades, legend=None)} if several else {}
     dots = (
-        alt.Chart(alt.InlineData(kernels))
+        alt.Chart(_points_data(kernels))
         .mark_point(filled=True, size=110, opacity=0.85, **edge)
         .encode(x=x, y=y, color=colour, shape=_verdict_shape(kernels, lang), tooltip=list(_TOOLTIP), **edges)
     )
@@ -306,6 +307,15 @@ def _kernel_layers(
     for name in names:
         name["verdict"] = bound_text(name["bound"], lang)
     return alt.layer(dots, *_label_layers(names, x, y, colour))
+
+
+def _points_data(kernels: list[dict[str, Any]]) -> Any:
+    """The points as inline data; a cloud of them as one text, which Altair does not copy value by value."""
+    import altair as alt
+
+    if len(kernels) <= MOST_NAMED:
+        return alt.InlineData(kernels)
+    return alt.InlineData(values=json.dumps(kernels), format=alt.JsonDataFormat(type="json"))
 
 
 def _label_layers(labels: Sequence[dict[str, Any]], x: Any, y: Any, colour: Any) -> list[Any]:
@@ -366,7 +376,7 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     colour = _verdict_colour(kernels, lang)
     dots = []
     for beyond in sorted({kernel["beyond"] for kernel in kernels}):
-        drawn = alt.Chart(alt.InlineData([kernel for kernel in kernels if kernel["beyond"] == beyond]))
+        drawn = alt.Chart(_points_data([kernel for kernel in kernels if kernel["beyond"] == beyond]))
         marked = drawn.mark_point(
             filled=True, size=110, opacity=0.9, stroke="white", strokeWidth=0.8, **_BORDER_MARKS[beyond]
         )

@@ -267,7 +267,7 @@ def _several(shape: ShapeResult, lang: str) -> str:
     import numpy as np
 
     names, counts = np.unique(shape.analysis.bounds, return_counts=True)
-    listed = ", ".join(
+    listed = text("roofline.separator", lang).join(
         text("roofline.shape.several_count", lang, bound=bound_text(str(n), lang), count=int(c))
         for n, c in zip(names, counts, strict=True)
     )
