@@ -348,7 +348,7 @@ def test_several_machines_share_one_picture_in_either_language():
     found = fl.classify(m=4096, n=4096, k=4096, dtype="bf16", device="h100")
     chart = charts.roofline_chart(found, [fl.device("a100"), fl.device("mi300x")], "zh")
     text = json.dumps(chart.to_dict(), ensure_ascii=False)
-    assert "算术强度" in text and "计算受限" in text
+    assert "计算强度" in text and "计算受限" in text
     assert all(name in text for name in ("h100-sxm", "a100-80gb", "mi300x", "gemm 4096x4096x4096"))
 
 
