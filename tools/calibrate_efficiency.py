@@ -1,15 +1,18 @@
 """Writes ``src/fuseline/roofline/data/efficiency.csv``: how much of their time limit measured kernels reached.
 
     python tools/calibrate_efficiency.py KERNELS.csv[.gz] > src/fuseline/roofline/data/efficiency.csv
+    python tools/calibrate_efficiency.py --check KERNELS.csv[.gz]      # share of held-out kernels within the range
 
 ``KERNELS.csv`` has the columns ``op,device,dtype,kernel,m,n,k,batch,isl,past,heads,kv_heads,head_dim,window,
 latency_ms,source`` of NVIDIA aiconfigurator's collected kernel tables (Apache-2.0). The bundled tables are added to it.
-Each group of at least five kernels (device, operation, format, bound, decade of the time limit) becomes a line with its
-median and deciles.
+The kernels of a device, operation, format and side (the longer of memory and compute) are cut by their time limits into
+groups of at least ten that span half an octave (of five where there are fewer than thirty). Each group is a point of
+the curve: a line through it in the logarithms gives the median and the 5th and 95th percentile at its middle, and over
+the points times are made to rise with the limit.
 
 Left out: ``fp8_block`` products, whose small sizes measure the collector and not the kernel; decode attention, whose
-rows beat the memory's peak as their columns read; and every group whose ninth decile beats the time limit, as kernels
-that run from cache do. Where several kernels did the same, the one with the most samples stands.
+rows beat the memory's peak as their columns read; and every group whose 95th percentile beats the time limit, as
+kernels that run from cache do. Where several kernels did the same, the one with the most samples stands.
 """
 
 from __future__ import annotations
@@ -17,7 +20,11 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, fields, replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,14 +33,38 @@ from fuseline.cost.shapes import attention_prefill, gemm
 from fuseline.errors import FuselineError
 from fuseline.machine import Device, device
 from fuseline.machine.dtypes import canonical_dtype
-from fuseline.roofline.efficiency import DECADES, MIN_SAMPLES
+from fuseline.roofline.efficiency import MIN_SAMPLES, Efficiency, curves_of, estimate
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO
 from fuseline.roofline.shape import analyse
 from fuseline.roofline.tables import bundled_rows
 
 GEMM_KERNELS = {"bfloat16": "torch.nn.functional.linear", "fp8": "CutlassFP8ScaledMMLinearKernel"}
-COLUMNS = ("device", "operation", "dtype", "bound", "lower_s", "upper_s", "median", "low", "high", "samples", "basis")
+POINT_SAMPLES, POINT_SPAN = 10, 2**0.5
+"""How many kernels make a point at least, and by which factor their limits differ; few kernels make smaller points."""
+FOLDS = 5
 Sample = tuple[Device, str, str, ShapeCost, float, str]
+
+
+class Kernel(NamedTuple):
+    """A measured kernel: what curve it belongs to, the limits of both sides, its time, and the fold it is held out
+    in, which all kernels of the same sizes but m (or batch) share."""
+
+    key: tuple[str, str, str]
+    memory_s: float
+    compute_s: float
+    seconds: float
+    basis: str
+    fold: int
+
+    @property
+    def bound(self) -> str:
+        """The longer side."""
+        return "memory" if self.memory_s >= self.compute_s else "compute"
+
+    @property
+    def limit_s(self) -> float:
+        """The time limit."""
+        return max(self.memory_s, self.compute_s)
 
 
 def kernel_samples(path: str) -> Iterator[Sample]:
@@ -74,33 +105,118 @@ def table_samples() -> Iterator[Sample]:
             yield device(row.device), row.operation, row.dtype, cost, row.latency_s, basis
 
 
-def main(arguments: list[str]) -> int:
-    """Collects, groups and prints; returns the exit status."""
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    groups: dict[tuple[str, str, str, str, float, float, str], list[float]] = {}
-    for samples in (kernel_samples(arguments[0]), table_samples()):
+def measured(path: str) -> list[Kernel]:
+    """All usable kernels of the file and the bundled tables, with their limits."""
+    found = []
+    folds: dict[tuple[object, ...], int] = {}
+    for samples in (kernel_samples(path), table_samples()):
         for machine, operation, dtype, cost, seconds, basis in samples:
             try:
-                found = analyse(cost, machine)
+                limits = analyse(cost, machine)
             except FuselineError:
                 continue
-            limit = float(found.bound_time_s)
-            lower = max(edge for edge in DECADES if edge <= limit)
-            upper = min(edge for edge in DECADES if edge > limit)
-            key = (machine.name, operation, dtype, found.bound, lower, upper, basis)
-            groups.setdefault(key, []).append(limit / seconds)
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    chosen: dict[tuple[str, str, str, str, float, float], str] = {}
-    for key in sorted(groups, key=lambda key: len(groups[key])):
-        chosen[key[:-1]] = key[-1]
+            alike = (operation, *[v for name, v in cost.sizes.items() if name not in ("m", "batch")])
+            fold = folds.setdefault(alike, len(folds) % FOLDS)
+            compute = max(float(pipe.time_s) for pipe in limits.pipes)
+            key = (machine.name, operation, dtype)
+            found.append(Kernel(key, float(limits.memory_time_s), compute, seconds, basis, fold))
+    return found
+
+
+def fitted(kernels: Sequence[Kernel]) -> list[Efficiency]:
+    """The points of all curves."""
+    groups: dict[tuple[str, ...], dict[str, list[Kernel]]] = defaultdict(lambda: defaultdict(list))
+    for kernel in kernels:
+        groups[*kernel.key, kernel.bound][kernel.basis].append(kernel)
+    points = []
     for key in sorted(groups):
-        values = np.array(groups[key])
-        low, median, high = np.quantile(values, [0.1, 0.5, 0.9])
-        if len(values) >= MIN_SAMPLES and high <= IMPOSSIBLE_RATIO and chosen[key[:-1]] == key[-1]:
-            writer.writerow([*key[:-1], f"{median:.4f}", f"{low:.4f}", f"{high:.4f}", len(values), key[-1]])
+        basis, same = max(groups[key].items(), key=lambda item: (len(item[1]), item[0]))
+        curve = [_point(key, basis, part) for part in _parts(sorted(same, key=lambda kernel: kernel.limit_s))]
+        points += _rising([point for point in curve if point.limit_s <= IMPOSSIBLE_RATIO * point.shortest_s])
+    return points
+
+
+def _parts(kernels: Sequence[Kernel]) -> list[Sequence[Kernel]]:
+    """Kernels in the order of their limits, cut into groups; none with equal limits are cut apart."""
+    cuts, fewest = [0], max(MIN_SAMPLES, min(POINT_SAMPLES, len(kernels) // 3))
+    for i in range(1, len(kernels)):
+        first, here, before = kernels[cuts[-1]].limit_s, kernels[i].limit_s, kernels[i - 1].limit_s
+        if i - cuts[-1] >= fewest and here > before and before >= POINT_SPAN * first:
+            cuts.append(i)
+    if len(cuts) > 1 and len(kernels) - cuts[-1] < fewest:
+        cuts.pop()
+    parts = [kernels[a:b] for a, b in zip(cuts, [*cuts[1:], len(kernels)], strict=True)]
+    return [part for part in parts if len(part) >= MIN_SAMPLES]
+
+
+def _point(key: tuple[str, ...], basis: str, part: Sequence[Kernel]) -> Efficiency:
+    """The median, 5th and 95th percentile of a group, at the middle of its limits on a line through it."""
+    limits, times = (np.log([getattr(kernel, name) for kernel in part]) for name in ("limit_s", "seconds"))
+    middle = float(limits[0] + limits[-1]) / 2
+    slope = float(np.clip(np.polyfit(limits, times, 1)[0], 0, 1)) if np.ptp(limits) > 1e-6 else 0.0
+    at_middle = times + slope * (middle - limits)
+    quantiles = np.exp(np.quantile(at_middle, [0.5, 0.05, 0.95]))
+    ends = part[0].limit_s, part[-1].limit_s
+    return Efficiency(*key, float(np.exp(middle)), *ends, *map(float, quantiles), len(part), basis)
+
+
+def _rising(curve: Sequence[Efficiency]) -> list[Efficiency]:
+    """The curve with times that never fall: medians halfway between the largest so far and the smallest still to come,
+    the ends of the range where they are further out."""
+    if not curve:
+        return []
+    times = np.array([point.times_s for point in curve])
+    upper, lower = np.maximum.accumulate(times), np.minimum.accumulate(times[::-1])[::-1]
+    risen = zip(np.sqrt(upper * lower)[:, 0], lower[:, 1], upper[:, 2], strict=True)
+    return [
+        replace(point, median_s=float(median), shortest_s=float(shortest), longest_s=float(longest))
+        for point, (median, shortest, longest) in zip(curve, risen, strict=True)
+    ]
+
+
+LIMITS_S = (0.0, 1e-6, 1e-5, 1e-4, float("inf"))
+
+
+def check(kernels: Sequence[Kernel]) -> None:
+    """Print which share of the kernels that the curves were not made of lies within the printed range."""
+    inside: dict[tuple[str, str, str], dict[float, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for fold in range(FOLDS):
+        curves = curves_of(fitted([kernel for kernel in kernels if kernel.fold != fold]))
+        used = {point.basis for sides in curves.values() for curve in sides.values() for point in curve}
+        for kernel in kernels:
+            found = estimate(*kernel.key, kernel.memory_s, kernel.compute_s, curves) if kernel.fold == fold else None
+            if found is not None and kernel.basis in used and found.comparable:
+                band = max(edge for edge in LIMITS_S if edge <= kernel.limit_s)
+                inside[kernel.key][band].append(found.shortest_s <= kernel.seconds <= found.longest_s)
+    edges = list(pairwise(LIMITS_S))
+    print("| machine | operation | format |", " | ".join(f"{a * 1e6:g} to {b * 1e6:g} µs" for a, b in edges), "| all |")
+    print("|---|---|---|" + "---|" * (len(edges) + 1))
+    for key in sorted(inside):
+        bands = [inside[key][a] for a, _ in edges]
+        cells = [_share(band) for band in [*bands, [one for band in bands for one in band]]]
+        print("|", " | ".join([*key, *cells]), "|")
+    everything = [one for bands in inside.values() for band in bands.values() for one in band]
+    print("all:", _share(everything))
+
+
+def _share(inside: Sequence[bool]) -> str:
+    return f"{100 * sum(inside) / len(inside):.0f} % of {len(inside)}" if inside else "–"
+
+
+def main(arguments: list[str]) -> int:
+    """Collects, fits and prints; returns the exit status."""
+    paths = [argument for argument in arguments if argument != "--check"]
+    if len(paths) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    kernels = measured(paths[0])
+    if "--check" in arguments:
+        check(kernels)
+        return 0
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([field.name for field in fields(Efficiency)])
+    for point in fitted(kernels):
+        writer.writerow([f"{value:.4g}" if isinstance(value, float) else value for value in astuple(point)])
     return 0
 
 

@@ -18,9 +18,11 @@ def require_place(path: str | os.PathLike[str]) -> None:
     """Make sure before long work that a file can be written under ``path``, as far as that can be known.
 
     Raises:
-        OutputFileError: no name, a folder, or a folder that does not exist or may not be written to.
+        OutputFileError: no name, a dash, a folder, or a folder that does not exist or may not be written to.
     """
     name = os.fspath(path)
+    if name == "-":
+        raise OutputFileError("'-' is no file to write to here; name one (./- where it is called that)")
     if not name or "\0" in name:
         raise OutputFileError(f"the name of a file is needed to write to, not {name!r}")
     try:

@@ -145,10 +145,10 @@ def _integral(number: str, factor: int, text: str, what: str, floor: bool = Fals
 
     exponent = re.search(r"[eE]([+-]?\d+)$", number)
     if exponent is not None and abs(int(exponent[1])) > 40:
-        raise UnitError(f"{text!r} is out of range for {what}")
+        raise UnitError(f"{text!r} is out of range" + (f" for {what}" if what else ""))
     value = Fraction(number) * factor
     if value.denominator != 1 and not floor:
-        raise UnitError(f"{text!r} is not a whole number of {what}")
+        raise UnitError(f"{text!r} is not a whole number" + (f" of {what}" if what else ""))
     return math.floor(value)
 
 
@@ -171,7 +171,7 @@ def parse_count(text: str | int) -> int:
             number, prefix = _split(text, "a count", "4096, 1e6, 2^24 or 16M")
             if prefix not in _PREFIX:
                 raise UnitError(f"unknown suffix {prefix!r} in {text!r}; use k, M, G, T or Ki, Mi, Gi, Ti")
-            value = _integral(number, _PREFIX[prefix], text, "units")
+            value = _integral(number, _PREFIX[prefix], text, "")
     if value < 0:
         raise UnitError(f"a count cannot be negative: {text!r}")
     if value > _MAX_COUNT:
@@ -212,7 +212,7 @@ def parse_bytes(text: str | int, floor: bool = False) -> int:
     prefix = unit[:-1] if unit.endswith("B") else unit
     if prefix not in _PREFIX:
         raise UnitError(f"unknown unit {unit!r} in {text!r}; use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB")
-    value = _integral(number, _PREFIX[prefix], text, "bytes", floor) if prefix else parse_count(number)
+    value = _integral(number, _PREFIX[prefix], text, "bytes", floor)
     if value < 0:
         raise UnitError(f"a size cannot be negative: {text!r}")
     if value > _MAX_COUNT:

@@ -26,7 +26,7 @@ def test_json_has_the_promised_keys(capsys):
     assert [row["bound"] for row in rows] == ["compute", "compute", "balanced", "neither", "balanced", "memory"]
     assert rows[3]["source_says"] == "fix"
     assert {"convention", "bytes_per_s", "bound"} <= rows[0]["audit"][0].keys()
-    assert "Look at a third pipe" in rows[3]["notes"][0]
+    assert "Look at a third pipe" in rows[3]["notes"][0]["text"] and rows[3]["notes"][0]["code"] == "missing-pipes"
 
 
 def test_a_shape_takes_sizes_as_people_write_them(capsys):

@@ -76,7 +76,7 @@ def test_counts_of_accesses_launches_and_buffers_stand_side_by_side(gelu: Explan
 
 def test_the_assumed_launch_cost_is_marked_and_figures_name_their_source(gelu: Explanation) -> None:
     assert re.search(r"cost of a launch +4 µs +assumed", rendered(gelu, 80))
-    assert re.search(r"单次启动开销 +4 µs +假定值", rendered(gelu, 80, "zh"))
+    assert re.search(r"单次启动开销 +4 µs +假设", rendered(gelu, 80, "zh"))
     assert "datasheet" in rendered(gelu, 80) and "数据手册" in rendered(gelu, 80, "zh")
 
 

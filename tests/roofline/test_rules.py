@@ -15,15 +15,15 @@ EDGES = (0.2, 0.45, 0.5, 0.6, 0.8, 0.85)
 ratio = st.floats(0, 1.2, allow_nan=False) | st.sampled_from([x for e in EDGES for x in (math.nextafter(e, 0), e)])
 
 
-def book_sentence(c, m):
-    """Saturated 0.85, involved 0.45, other side below 0.20."""
+def book_sentence(c, m, third=0.0):
+    """Saturated 0.85, involved 0.45, other side below 0.20; where the sides decide nothing, a third pipe at 0.85."""
     if c >= 0.85 and m < 0.20:
         return "compute"
     if m >= 0.85 and c < 0.20:
         return "memory"
     if c >= 0.45 and m >= 0.45:
         return "balanced"
-    return "neither"
+    return "fix" if third >= 0.85 else "neither"
 
 
 def nsight_sentence(c, m, waves):
@@ -38,6 +38,14 @@ def nsight_sentence(c, m, waves):
 @given(ratio, ratio)
 def test_the_book_rule_is_its_sentence(c, m):
     assert BookRule().judge(Reading(c, m)).bound == book_sentence(c, m)
+
+
+@given(ratio, ratio, ratio)
+def test_a_third_pipe_is_asked_where_the_main_sides_decide_nothing(c, m, third):
+    verdict = BookRule().judge(Reading(c, m, {"fix": third}))
+    assert verdict.bound == book_sentence(c, m, third)
+    beside = third >= 0.85 and verdict.bound in ("compute", "memory", "balanced")
+    assert ("third-pipe-saturated" in [note.code for note in verdict.notes]) == beside
 
 
 @given(ratio, ratio, st.none() | st.floats(0.01, 5))
@@ -72,7 +80,7 @@ def test_a_saturated_side_with_the_other_half_busy_is_neither_and_says_so():
 
 def test_a_saturated_third_pipe_is_the_bound_unless_a_main_side_is():
     assert BookRule().judge(Reading(0.7, 0.1, {"fix": 0.99, "l2": 0.9})).bound == "fix"
-    assert BookRule().judge(Reading(0.7, 0.6, {"fix": 0.99})).bound == "fix"
+    assert BookRule().judge(Reading(0.7, 0.6, {"fix": 0.99})).bound == "balanced"
     assert BookRule().judge(Reading(0.9, 0.1, {"fix": 0.99})).bound == "compute"
     assert BookRule().judge(Reading(0.7, 0.1, {"fix": 0.84})).bound == "neither"
 

@@ -136,7 +136,7 @@ def test_what_evenly_hit_experts_would_cost_stands_beside_the_limit():
     sizes = {"tokens": 512, "hidden": 7168, "intermediate": 2048, "experts": 256, "topk": 8, "shared": 1}
     shape = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200").shapes[0].to_dict()["shape"]
     assert shape["expected"]["bound"] == "memory" and shape["expected"]["bound_time_s"] > 10 * shape["bound_time_s"]
-    row = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200", latency_us=2800).rows[0]
+    row = fl.classify(operation="moe", sizes=sizes, dtype="fp8", device="h200", latency_us=2500).rows[0]
     note = next(note for note in row.notes if note.code == "bound-changes-with-output")
     assert row.bound == "neither" and note.values["bound"] == "memory"
     assert fl.classify(m=128).shapes[0].to_dict()["shape"]["expected"] is None

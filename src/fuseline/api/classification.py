@@ -28,7 +28,6 @@ class ShapeResult:
 
     def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
         """The shape as a row for JSON: no rates were achieved, so ``achieved`` and ``ratios`` are empty."""
-        render = note_text or (lambda note: note.code)
         found = self.analysis
         cost = found.cost
         shape = {
@@ -38,6 +37,7 @@ class ShapeResult:
             "arithmetic_intensity_inputs_flop_per_byte": _plain(found.intensity_inputs),
             "ridge_point_flop_per_byte": found.ridge,
             "near_ridge": _plain(found.near_ridge),
+            "launch_dominated": _plain(found.launch_dominated),
             "bound_inputs": _bound(found.bounds_inputs),
             "bound_time_s": _plain(found.bound_time_s),
             "memory_time_s": _plain(found.memory_time_s),
@@ -64,7 +64,7 @@ class ShapeResult:
             "source_says": None,
             "audit": [],
             "shape": shape,
-            "notes": [render(note) for note in found.notes],
+            "notes": [note.to_dict(note_text) for note in found.notes],
         }
 
 
@@ -87,14 +87,14 @@ def _expected_dict(found: Expected) -> dict[str, Any]:
 
 
 def _estimate_dict(found: Estimate) -> dict[str, Any]:
-    known = found.efficiency
     return {
         "time_s": found.time_s,
         "shortest_s": found.shortest_s,
         "longest_s": found.longest_s,
-        "efficiency": known.median,
-        "samples": known.samples,
-        "basis": known.basis,
+        "efficiency": found.efficiency,
+        "samples": found.samples,
+        "basis": found.basis,
+        "rests_on": found.rests_on.value,
         "comparable": found.comparable,
     }
 

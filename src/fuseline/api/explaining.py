@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_SHAPE
 from fuseline.api.explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
@@ -22,7 +22,8 @@ from fuseline.cost.ledger import (
     require_countable,
     times,
 )
-from fuseline.errors import ShapeError, UnsupportedError, shown_number
+from fuseline.errors import ShapeError, shown_number
+from fuseline.ir.binding import bind
 from fuseline.ir.build import input_node
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -37,7 +38,7 @@ from fuseline.passes.pipeline import optimize
 from fuseline.plan.buffers import BufferPlan, assign_buffers
 from fuseline.plan.joint import JointPlan, plan_graph
 from fuseline.plan.launch import fused, single_launches
-from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED
+from fuseline.roofline.rules import UNDETERMINED, launches_dominate
 from fuseline.units import parse_shape
 
 if TYPE_CHECKING:
@@ -69,23 +70,28 @@ def explain(
     default = _shape(shape)
     machine = device if isinstance(device, Device) else find_device(device)
     wanted = dtype_of(dtype)
-    if not machine.memories or machine.main_memory.find_bandwidth() is None:
-        raise UnsupportedError(
-            f"the memory bandwidth of {machine.name} is not known, so traffic takes no time on it; choose another "
-            f"machine (fuseline device list) or describe this one in a device file"
-        )
     with collection_paused():
-        g, amounts = prepared(source, shape, wanted, outputs, sizes)
+        shown, g, amounts = prepared(source, shape, wanted, outputs, sizes)
         return Explanation(
-            graph=g,
+            graph=shown,
+            bound_graph=g,
             device=machine,
             shape=default,
             dtype=wanted.name,
             sizes=dict(amounts.names),
-            dataflow=dataflow(g, source if isinstance(source, str) else ""),
+            dataflow=dataflow(shown, source if isinstance(source, str) else ""),
             traffic=traffic(g, machine, amounts),
             memory=memory(g, amounts),
         )
+
+
+class Prepared(NamedTuple):
+    """The optimised graph as it is shown, with its named sizes, the same instructions bound to the lengths that were
+    given, which is what plans and ledgers are made of, and those lengths."""
+
+    shown: Graph
+    graph: Graph
+    sizes: Sizes
 
 
 def prepared(
@@ -94,13 +100,17 @@ def prepared(
     dtype: DType,
     outputs: Sequence[str] | None,
     sizes: Mapping[str, int] | None,
-) -> tuple[Graph, Sizes]:
-    """The optimised graph of a program and the sizes of its arrays; arguments and errors are those of `explain`."""
+) -> Prepared:
+    """A program made ready to be planned and counted; arguments and errors are those of `explain`."""
     default = _shape(shape)
     given = refuse_outputs(source, outputs) if isinstance(source, Graph) else as_program(source, outputs)
     bound = bound_sizes(given, sizes)
-    g = optimize(given if isinstance(given, Graph) else typed(given, dtype, default, bound))
-    return g, Sizes(bound, default)
+    shown = optimize(given if isinstance(given, Graph) else typed(given, dtype, default, bound))
+    g = bind(shown, bound, default)
+    if g is not shown:
+        g = optimize(g)  # what was two shapes by name may be one by length
+        shown = shown if len(shown.nodes) == len(g.nodes) else g
+    return Prepared(shown, g, Sizes(bound, default))
 
 
 _SHAPE_WANTED = "a shape is non-negative whole numbers, as in 4096x14336"
@@ -157,6 +167,7 @@ def traffic(g: Graph, device: Device, sizes: Sizes) -> Traffic:
         ridge_point_flop_per_byte=figures.ridge(figures.matrix_flops_per_s),
         ridge_point_vector_flop_per_byte=figures.ridge(figures.vector_flops_per_s),
         bound=_bound(fused_side),
+        launch_dominated=_launch_dominated(fused_side),
         bandwidth=figures.bandwidth_bytes_per_s,
         launch_latency=figures.launch_latency_s,
         matrix_peak=figures.matrix_flops_per_s,
@@ -178,15 +189,20 @@ def _plan_traffic(ledger: Ledger, figures: Rates) -> PlanTraffic:
 
 
 def _bound(side: PlanTraffic) -> str:
-    """Which resource takes longest: the memory, the vector pipe, or the launches themselves.
+    """Which resource takes longest, the memory or the vector pipe, as `classify` has it of the formula alone.
 
-    Undetermined, as `classify` has it, where the time of the bytes or of the arithmetic is not known.
+    Undetermined where the time of the bytes or of the arithmetic is not known.
     """
-    if side.total_s is not None and side.total_s < LATENCY_FACTOR * side.launch_time_s:
-        return "latency"
     if side.bandwidth_time_s is None or side.compute_time_s is None:
         return UNDETERMINED
     return "compute" if side.compute_time_s > side.bandwidth_time_s else "memory"
+
+
+def _launch_dominated(side: PlanTraffic) -> bool:
+    """Whether launching takes longer than all work; False where a part of the work has no known time."""
+    if side.total_s is None or side.compute_time_s is None:
+        return False
+    return bool(launches_dominate(side.total_s - side.launch_time_s, side.launch_time_s))
 
 
 EXPANDED_WHOLE = 1_000

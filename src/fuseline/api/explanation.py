@@ -131,7 +131,9 @@ class Traffic:
     ridge_point_flop_per_byte: float | None
     ridge_point_vector_flop_per_byte: float | None
     bound: str
-    bandwidth: Quantity
+    launch_dominated: bool
+    """Whether the launches of the fused program take longer than its work."""
+    bandwidth: Quantity | None
     launch_latency: Quantity
     matrix_peak: Quantity | None
     vector_peak: Quantity | None
@@ -142,7 +144,9 @@ class Traffic:
 
         ``memory`` and ``vector`` predict times; ``matrix`` has a ridge point alone, for which a model's constant does.
         """
-        found = {"memory": self.bandwidth.unfit_for_time}
+        found: dict[str, tuple[str, ...]] = {}
+        if self.bandwidth is not None:
+            found["memory"] = self.bandwidth.unfit_for_time
         if self.vector_peak is not None:
             found["vector"] = self.vector_peak.unfit_for_time
         if self.matrix_peak is not None:
@@ -268,6 +272,8 @@ class Explanation(Shown):
     """The four answers about one program on one device. Printed, it is the report; a notebook shows it as tables."""
 
     graph: Graph
+    bound_graph: Graph
+    """``graph`` for the lengths that were given, instruction by instruction: what is planned and counted."""
     device: Device
     shape: Shape | None
     dtype: str
@@ -306,9 +312,10 @@ class Explanation(Shown):
             "ridge_point_flop_per_byte": t.ridge_point_flop_per_byte,
             "ridge_point_vector_flop_per_byte": t.ridge_point_vector_flop_per_byte,
             "bound": None if t.bound == UNDETERMINED else t.bound,
+            "launch_dominated": t.launch_dominated,
             "refused": {name: list(reasons) for name, reasons in t.refused.items()},
             "launch_latency_s": t.launch_latency.to_dict(),
-            "bandwidth_bytes_per_s": t.bandwidth.to_dict(),
+            "bandwidth_bytes_per_s": None if t.bandwidth is None else t.bandwidth.to_dict(),
             "memory": {
                 "naive_buffers": m.naive_buffers,
                 "planned_buffers": m.planned_buffers,

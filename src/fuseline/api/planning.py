@@ -122,7 +122,7 @@ def plan_program(
     capacity_bytes = capacity_in_bytes(capacity)
     time_limit_s = require_time_limit_s(time_limit_s)
     with collection_paused():
-        program, amounts = prepared(source, shape, dtype_of(dtype or EXPLAINED_DTYPE), outputs, sizes)
+        _, program, amounts = prepared(source, shape, dtype_of(dtype or EXPLAINED_DTYPE), outputs, sizes)
         graph = storage_graph(program, lambda node: int(amounts.bytes_of(node)), alignment)
     return plan_graph(
         graph,

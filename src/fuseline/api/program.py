@@ -78,7 +78,8 @@ def check_sizes(source: Program | Graph, sizes: Mapping[str, Any], arrays: bool 
     extra = [name for name in sizes if name not in needed]
     if extra:
         asked = ", ".join(map(str, extra))
-        raise ShapeError(f"no array has a size called {asked}; the sizes are {', '.join(needed) or 'none'}")
+        known = f"the sizes are {', '.join(needed)}" if needed else "no array is declared with a named size"
+        raise ShapeError(f"no array has a size called {asked}; {known}")
     for name, value in sizes.items():
         if not (arrays and _are_lengths(value)) and not _is_length(value):
             raise ShapeError(f"the size {name} is a whole number from 0 to 2**63 - 1, not {shown_number(value)}")

@@ -25,7 +25,7 @@ from fuseline.api.defaults import (
 )
 from fuseline.cost.operands import parse_operands
 from fuseline.cost.shape_cost import ShapeCost, Tensor
-from fuseline.cost.shapes import OPERATIONS, operation_name, shape_cost
+from fuseline.cost.shapes import OPERATIONS, operation_name, operation_sizes, shape_cost
 from fuseline.errors import FuselineError, ProvenanceError, ShapeError, UnitError, UsageError
 from fuseline.ir.garbage import collection_paused
 from fuseline.machine import Device, rate_unit
@@ -55,6 +55,7 @@ from fuseline.roofline.rows import (
     with_achieved,
 )
 from fuseline.roofline.rules import BookRule, Rule, chosen_rule, rule_named
+from fuseline.roofline.scales import scale_layout
 from fuseline.roofline.shape import analyse
 from fuseline.roofline.tables import TABLES, TableResult, bundled_rows, classify_table, group_of
 from fuseline.units import Quantity, parse_rate, parse_shape, shifted
@@ -161,7 +162,7 @@ def classify(
     target = given or machine.device(CLASSIFIED_DEVICE, lookup.device_files)
     operation = operation_name(operation or CLASSIFIED_OPERATION)
     if not is_given(rates):
-        shape = cost if cost is not None else _shape(operation, size, dtype)
+        shape = cost if cost is not None else _shape(operation, size, dtype, target)
         return Classification(chosen, shapes=(_shape_result(name or "", shape, target, options),))
     row = _single_row(name or "", target, dtype, operation, size, _latency_s(latency_us, latency_s), waves, cost)
     owner = machine.device(measured_on, lookup.device_files).name if measured_on else target.name
@@ -225,13 +226,17 @@ def formula_cost(
     """
     from fuseline.api.program import as_program, bound_sizes, optimize, typed
     from fuseline.cost.ledger import Sizes, compute_dtype, make_ledger
+    from fuseline.ir.binding import bind
     from fuseline.ir.dtype import dtype as dtype_of
     from fuseline.plan.launch import fused
 
     default = None if shape is None else parse_shape(shape)
     program = as_program(formula)
     bound = bound_sizes(program, sizes, arrays=True)
-    g = optimize(typed(program, dtype_of(dtype), default, {n: v for n, v in bound.items() if isinstance(v, int)}))
+    lengths = {n: v for n, v in bound.items() if isinstance(v, int)}
+    g = optimize(typed(program, dtype_of(dtype), default, lengths))
+    if len(lengths) == len(bound):  # as `explain` counts; arrays of lengths are counted by name
+        g = optimize(bind(g, lengths, default))
     amounts = Sizes(bound, default)
     launches = fused(g).launches
     ledger = make_ledger(launches, amounts)
@@ -260,8 +265,11 @@ def _overview(given: Device | None, lookup: Lookup, options: Options) -> Classif
     return replace(found, tables=(replace(found.tables[0], audits=audits),), overview=True)
 
 
-def _shape(operation: str, size: Mapping[str, Any], dtype: str | None) -> ShapeCost:
-    """The cost of the shape asked for; a product completes what is missing with the course's sizes."""
+def _shape(operation: str, size: Mapping[str, Any], dtype: str | None, target: Device) -> ShapeCost:
+    """The cost of the shape asked for; a product completes what is missing with the course's sizes.
+
+    Block scales are those of the machine unless they are given.
+    """
     filled = dict(size)
     if operation_name(operation) in PRODUCTS:
         filled = {"n": CLASSIFIED_N, "k": CLASSIFIED_K} | filled
@@ -269,6 +277,8 @@ def _shape(operation: str, size: Mapping[str, Any], dtype: str | None) -> ShapeC
             raise ShapeError(f"{operation} needs m, its rows: give --m (m=… in Python)")
     if "dtype" not in filled and (dtype or operation == CLASSIFIED_OPERATION):
         filled["dtype"] = dtype or CLASSIFIED_DTYPE
+    if "scales" in operation_sizes(operation)[1]:
+        filled.setdefault("scales", scale_layout(target))
     return shape_cost(operation, **filled)
 
 
@@ -284,7 +294,9 @@ def _shape_result(name: str, cost: ShapeCost, target: Device, options: Options) 
     found = None
     if single:
         main = analysis.pipes[0].dtype if analysis.pipes else cost.dtype
-        found = estimate(target.name, cost.operation, main, analysis.bound, float(analysis.bound_time_s))
+        compute = max((float(pipe.time_s) for pipe in analysis.pipes), default=0.0)
+        if analysis.pipes or not cost.work:  # work without a time leaves the limit open
+            found = estimate(target.name, cost.operation, main, float(analysis.memory_time_s), compute)
     return ShapeResult(name or shape_name(cost.operation, cost.sizes), analysis, found)
 
 

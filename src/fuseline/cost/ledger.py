@@ -159,16 +159,17 @@ def counted_value(node: Node) -> Node:
 class Rates:
     """The figures of a device that a ledger is divided by."""
 
-    bandwidth_bytes_per_s: Quantity
+    bandwidth_bytes_per_s: Quantity | None
     vector_flops_per_s: Quantity | None
     matrix_flops_per_s: Quantity | None
     launch_latency_s: Quantity
 
     def ridge(self, peak: Quantity | None) -> float | None:
         """FLOP/B at which a pipe and the memory take equally long; None where no ratio of the two means anything."""
-        if peak is None or no_ratio_because(peak) or no_ratio_because(self.bandwidth_bytes_per_s):
+        bandwidth = self.bandwidth_bytes_per_s
+        if peak is None or bandwidth is None or no_ratio_because(peak) or no_ratio_because(bandwidth):
             return None
-        return peak.value / self.bandwidth_bytes_per_s.value
+        return peak.value / bandwidth.value
 
 
 def no_ratio_because(figure: Quantity) -> tuple[str, ...]:
@@ -181,7 +182,8 @@ def rates(device: Device, dtype: DType) -> Rates:
     pipe."""
     vector = _peak(device, "vector", dtype.computed)
     matrix = _peak(device, "matrix", dtype)
-    return Rates(device.main_memory.bandwidth, vector, matrix, device.launch_latency)
+    bandwidth = device.main_memory.find_bandwidth() if device.memories else None
+    return Rates(bandwidth, vector, matrix, device.launch_latency)
 
 
 def _peak(device: Device, pipe: str, dtype: DType) -> Quantity | None:
@@ -227,7 +229,7 @@ def times(ledger: Ledger, device_rates: Rates) -> Times:
     rate = vector.value if vector is not None and known else math.inf
     launches = ledger.kernels * device_rates.launch_latency_s.value
     compute = ledger.flops / rate if known or not np.any(ledger.flops) else None
-    if bandwidth.unfit_for_time:
+    if bandwidth is None or bandwidth.unfit_for_time:
         return Times(None, compute, launches, None)
     per_s = bandwidth.value
     work = sum([line.launches * _longer(line.bytes / per_s, line.flops / rate) for line in ledger.lines])

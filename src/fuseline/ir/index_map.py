@@ -52,6 +52,22 @@ def identity(rank: int) -> IndexMap:
     return IndexMap(rank, tuple(Axis(j) for j in range(rank)))
 
 
+def lie_alike(operand: Shape | None, result: Shape | None) -> bool:
+    """Whether an elementwise operation reads of an operand of shape ``operand`` exactly the position that it writes.
+
+    So it is where both have the same axes, but for axes of length 1 before them, which move nothing. Named sizes are
+    equal to themselves alone; ``None``, the caller's shape, to itself.
+    """
+    if operand is None or result is None or operand == result:
+        return operand == result
+    return _without_leading_ones(operand) == _without_leading_ones(result)
+
+
+def _without_leading_ones(shape: Shape) -> Shape:
+    first = next((j for j, dim in enumerate(shape) if dim != 1), len(shape))
+    return shape[first:]
+
+
 def broadcast_map(operand: Shape, iterated: Shape) -> IndexMap:
     """How an operand of shape ``operand`` is read in loops over ``iterated``, under NumPy's broadcasting."""
     lead = len(iterated) - len(operand)

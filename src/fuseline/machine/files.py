@@ -76,6 +76,8 @@ def load_device_file(path: str | Path) -> list[Device]:
 
 def read_text_file(path: str | Path, most_bytes: int) -> str:
     """The text of a UTF-8 file, with or without a byte order mark; raises ``DataFileError`` for anything else."""
+    if str(path) == "-":
+        raise DataFileError("-: standard input is not read here; name a file (./- where it is called that)")
     try:
         with open(path, "rb") as stream:
             data = stream.read(most_bytes + 1)

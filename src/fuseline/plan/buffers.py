@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fuseline.ir.graph import Graph
+from fuseline.ir.index_map import lie_alike
 from fuseline.ir.node import Node
 from fuseline.ops import OPERATIONS
 
@@ -72,7 +73,7 @@ def may_overwrite(node: Node, operand: Node) -> bool:
         return False
     if operand.type is node.type:
         return True
-    return operand.tensor.shape == node.tensor.shape and operand.dtype.bits == node.dtype.bits
+    return operand.dtype.bits == node.dtype.bits and lie_alike(operand.tensor.shape, node.tensor.shape)
 
 
 def assign_buffers(graph: Graph, size_of: SizeOf, order: Sequence[Node] | None = None) -> BufferPlan:

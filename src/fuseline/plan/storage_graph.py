@@ -1,7 +1,8 @@
 """A graph of the IR as storages: which bytes each value is, who reads them, and what may overwrite what.
 
 Every instruction is one operation here (an *unfused* program). Positions are compared by shape: under NumPy's
-broadcasting an elementwise operand is read exactly where the result is written when both have the same shape.
+broadcasting an elementwise operand is read exactly where the result is written when both have the same shape, but for
+axes of length 1. A graph with named sizes is bound to their lengths first (`ir.binding`): a name may stand for 1.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from fuseline.excerpts import printable
 from fuseline.ir.graph import Graph
+from fuseline.ir.index_map import lie_alike
 from fuseline.ir.node import Node
 from fuseline.ops import OPERATIONS
 from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
@@ -63,4 +65,5 @@ def _unique(labels: Iterable[str]) -> list[str]:
 
 def _use(node: Node, operand: Node, value: int) -> Use:
     elementwise = OPERATIONS[node.op].index_rule == "elementwise"
-    return Use(value, may_overwrite=elementwise, same_index=elementwise and operand.tensor.shape == node.tensor.shape)
+    alike = elementwise and lie_alike(operand.tensor.shape, node.tensor.shape)
+    return Use(value, may_overwrite=elementwise, same_index=alike)

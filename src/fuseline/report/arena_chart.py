@@ -67,7 +67,7 @@ def arena_chart(result: PlanResult, lang: str) -> Any:
         "low:Q",
         title=text("planner.chart.offset", lang),
         scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format="~s"),
+        axis=alt.Axis(tickMinStep=1, labelExpr="datum.value == 0 ? '0' : format(datum.value, '~s')"),
     )
     fill = alt.Color("fill:N", scale=None, legend=None)
     tips = [alt.Tooltip(f"{name}:N", title=text(f"planner.chart.tip.{name}", lang)) for name in _TIPS]
@@ -76,11 +76,12 @@ def arena_chart(result: PlanResult, lang: str) -> Any:
         .mark_rect(stroke="#555555", strokeWidth=0.35, opacity=0.9)
         .encode(x=x, x2="upper:Q", y=y, y2="high:Q", color=fill, tooltip=tips)
     )
-    names = (
-        alt.Chart(alt.InlineData(values=[row for row in rows if row["label"]]))
-        .mark_text(fontSize=10, color="#222222", clip=True)
-        .encode(x=alt.X("middle:Q"), y=alt.Y("centre:Q"), text="label:N")
+    named = alt.Chart(alt.InlineData(values=[row for row in rows if row["label"]])).encode(
+        x=alt.X("middle:Q"), y=alt.Y("centre:Q"), text="label:N"
     )
+    shadow: dict[str, Any] = {"stroke": "white", "strokeWidth": 3, "strokeJoin": "round", "strokeOpacity": 0.85}
+    names = [named.mark_text(fontSize=10, color="white", clip=True, **shadow)]
+    names.append(named.mark_text(fontSize=10, color="#222222", clip=True))
     shown = len(rows)
     subtitle = [_summary(result, lang)]
     if shown < len(result.instance.buffers):
@@ -89,7 +90,7 @@ def arena_chart(result: PlanResult, lang: str) -> Any:
         )
     name = printable(result.instance.name)
     title = text("planner.chart.title", lang, name=name, count=f"{len(result.instance.buffers):,}")
-    layers = alt.layer(boxes, names, *_lines(result, lang)).resolve_scale(color="independent")
+    layers = alt.layer(boxes, *_lines(result, lang), *names).resolve_scale(color="independent")
     legend = {"orient": "bottom", "symbolSize": 300, "symbolStrokeWidth": 3}
     return styled(layers, title, subtitle, axis={"grid": False}, legend=legend)
 

@@ -298,12 +298,12 @@ def _traffic_facts(e: Explanation, language: str) -> Facts:
         _fact("fact.intensity", intensity, language),
         _ridge("matrix", t.ridge_point_flop_per_byte, t.matrix_peak, t.bandwidth, language),
         _ridge("vector", t.ridge_point_vector_flop_per_byte, t.vector_peak, t.bandwidth, language),
-        Fact(_label("fact.bandwidth", language), str(t.bandwidth), source_text(t.bandwidth, language)),
+        _bandwidth(t.bandwidth, language),
         Fact(_label("fact.launch", language), str(t.launch_latency), source_text(t.launch_latency, language)),
         Fact(
             _label("fact.bound", language),
             _label(f"bound.{t.bound}", language),
-            _label(f"bound.{t.bound}_note", language),
+            _label("bound.launches_note" if t.launch_dominated else f"bound.{t.bound}_note", language),
         ),
     ]
     return Facts(tuple(facts))
@@ -316,8 +316,17 @@ def _per_element(t: Traffic) -> str:
     return number(int(t.flops_per_element)) if whole else format_number(t.flops_per_element)
 
 
-def _ridge(pipe: str, ridge: float | None, peak: Quantity | None, bandwidth: Quantity, language: str) -> Fact:
+def _bandwidth(bandwidth: Quantity | None, language: str) -> Fact:
+    label = _label("fact.bandwidth", language)
+    if bandwidth is None:
+        return Fact(label, _label("traffic.unknown", language), _label("fact.bandwidth_unknown", language))
+    return Fact(label, str(bandwidth), source_text(bandwidth, language))
+
+
+def _ridge(pipe: str, ridge: float | None, peak: Quantity | None, bandwidth: Quantity | None, language: str) -> Fact:
     label = _label(f"fact.ridge_{pipe}", language)
+    if bandwidth is None:
+        return Fact(label, _label("traffic.unknown", language), _label("fact.bandwidth_unknown", language))
     if peak is None:
         return Fact(label, _label("traffic.unknown", language), _label("fact.ridge_unknown", language))
     facts = {"peak": str(peak), "dtype": peak.dtype, "source": source_kind(peak, language), "bandwidth": str(bandwidth)}

@@ -158,9 +158,8 @@ def called_functions(graph: Graph) -> tuple[str, ...]:
 
 def traffic_remarks(e: Explanation) -> list[Remark]:
     """What fusion saves, what bounds the fused program, and what to do next."""
-    bound = {"memory": _memory_bound, "compute": _compute_bound, "latency": _latency_bound}.get(
-        e.traffic.bound, _undetermined
-    )
+    bound = {"memory": _memory_bound, "compute": _compute_bound}.get(e.traffic.bound, _undetermined)
+    bound = _latency_bound if e.traffic.launch_dominated else bound
     return [_fusion(e), *_dropped_axes(e), *bound(e), *_decode(e), *_functions(e)]
 
 
@@ -178,7 +177,7 @@ def _fusion(e: Explanation) -> Remark:
 def _dropped_axes(e: Explanation) -> list[Remark]:
     """What reductions that drop their axes cost: nothing that reads them lines up with their loops."""
     before = e.traffic.fused.kernels
-    kept = with_kept_axes(e.graph) if before > 1 else None
+    kept = with_kept_axes(e.bound_graph) if before > 1 else None
     if kept is None:
         return []
     kernels = len(fused(kept).launches)
@@ -204,6 +203,8 @@ def _undetermined(e: Explanation) -> list[Remark]:
     """What the time of the bytes or of the arithmetic is missing for, and what is known all the same."""
     t = e.traffic
     reasons = t.refused
+    if t.bandwidth is None:
+        return [_remark("memory_side_unknown", device=e.device.name)]
     if "memory" in reasons:
         return [_remark("bytes_without_time", bandwidth=str(t.bandwidth), reasons=reasons["memory"])]
     facts = {"intensity": format_number(t.arithmetic_intensity_flop_per_byte), "dtype": e.dtype}
@@ -243,6 +244,7 @@ def _compute_bound(e: Explanation) -> list[Remark]:
 
 def _latency_bound(e: Explanation) -> list[Remark]:
     t = e.traffic
+    assert t.bandwidth is not None, "a time of the bytes is known"
     enough = t.launch_latency.value * t.bandwidth.value
     facts = {"launch": format_time(t.fused.launch_time_s), "total": _time(t.fused.total_s)}
     found = [_remark("latency_bound", **facts, bytes=format_bytes(t.fused.bytes), enough=format_bytes(enough))]
@@ -256,7 +258,8 @@ def _decode(e: Explanation) -> list[Remark]:
     """The same program on one row, as a decode step has it, where a launch then takes longer than the bytes."""
     t = e.traffic
     if (
-        t.bound == "latency"
+        t.launch_dominated
+        or t.bandwidth is None
         or t.bandwidth.unfit_for_time
         or e.shape is None
         or len(e.shape) < 2
@@ -283,7 +286,7 @@ def _functions(e: Explanation) -> list[Remark]:
         return []
     facts = {"count": number(len(e.graph.nodes)), "primitives": number(t.primitive_instructions)}
     of_bytes = t.fused.bandwidth_time_s
-    if t.vector_peak is None or t.vector_peak.unfit_for_time or of_bytes is None or t.bound == "latency":
+    if t.vector_peak is None or t.vector_peak.unfit_for_time or of_bytes is None or t.launch_dominated:
         return [_remark("functions_expand", **facts)]
     time = 2 * t.primitive_operations / t.vector_peak.value
     facts |= {"time": format_time(time), "memory": format_time(of_bytes)}

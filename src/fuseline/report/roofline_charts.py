@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +60,20 @@ _COLOURS = {
 _PIPE_COLOUR = "#c02040"
 _ROOF_SHADES = ("#333333", "#b0562b", "#3f62b5", "#6f7a1f")
 _DASHES = ([1, 0], [8, 4], [2, 3], [10, 3, 2, 3])
+_SHAPES = {
+    "compute": "circle",
+    "memory": "square",
+    "balanced": "diamond",
+    "neither": "cross",
+    "latency": "triangle-down",
+    "small-grid": "triangle-left",
+    UNDETERMINED: "M-1,-0.35H1V0.35H-1Z",
+}
+_PIPE_SHAPE = "M0,-1L0.3,-0.3L1,0L0.3,0.3L0,1L-0.3,0.3L-1,0L-0.3,-0.3Z"
+"""A star of four points. Verdicts are told by shape as well as by colour."""
+
 _LEGEND = {"symbolSize": 140, "orient": "right"}
+_SUBTITLE_COLUMNS = 190
 
 
 def draw(
@@ -130,7 +145,6 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     dashes = alt.StrokeDash("device:N", scale=patterns, legend=legend)
     if len(names) > 1:  # equal formats of several machines are told apart by the name in front
         for line in lines:
-            line["short"] = line["label"]
             line["label"] = f"{line['device']}: {line['label']}"
     roof_colour = alt.Color("device:N", scale=shades, legend=legend)
     roof_layer = (
@@ -146,16 +160,17 @@ def roofline_chart(found: Classification, also: Sequence[Device], lang: str) -> 
     shown = [kernel for kernel in kernels if kernel["x"] > 0]
     covered = dot_boxes(shown, at, PLOT)
     roof_names = place_roof_names(lines, at, PLOT, covered)
-    covered += roof_boxes(lines, at, PLOT)
+    covered += [*roof_boxes(lines, at, PLOT), *slope_boxes(lines, at, PLOT)]
     names_beside = place_names(shown, at, PLOT, covered)
-    named = place_ridges(ridges, at, PLOT, covered + slope_boxes(lines, at, PLOT))
+    named = place_ridges(ridges, at, PLOT, covered)
     shade = alt.Color("device:N", scale=shades, legend=None)
     ridge_texts = _haloed(named, x, y, "value:N", shade, align="left", dx=9, dy=11, fontSize=11)
     below = alt.layer(roof_layer, *_roof_labels(roof_names, x, y, shade), ridge_layer, *ridge_texts)
-    above = _kernel_layers(kernels, names_beside, x, y, lang)
+    above = _kernel_layers(kernels, names_beside, x, y, shades, lang)
     counted = "subtitle" if found.rows else "subtitle_shapes"  # a shape has no source but its sizes
     drawn = text(f"roofline.chart.{counted}", lang, rows=len(kernels), device=", ".join(names) or "–")
-    subtitle = [drawn, *_left_out(len(found.rows) + len(found.shapes) - len(kernels), lang)]
+    unnamed = _unnamed(lines, roof_names, lang)
+    subtitle = [drawn, *_left_out(len(found.rows) + len(found.shapes) - len(kernels), lang), *unnamed]
     chart = alt.layer(below, above).resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return styled(chart, text("roofline.chart.roofline_title", lang), subtitle, {}, _LEGEND)
 
@@ -172,6 +187,16 @@ def _devices(kernels: Sequence[dict[str, Any]], found: Classification, also: Seq
 def _left_out(count: int, lang: str) -> list[str]:
     """The sentence about kernels without a point, where there are any."""
     return [text("roofline.chart.left_out", lang, count=count)] if count else []
+
+
+def _unnamed(lines: Sequence[dict[str, Any]], named: Sequence[dict[str, Any]], lang: str) -> list[str]:
+    """The sentences that name the roofs without room for a name of their own, wrapped."""
+    placed = {name["line"] for name in named}
+    missing = list(dict.fromkeys(line["label"] for line in lines if line["line"] not in placed))
+    if not missing:
+        return []
+    words = text("roofline.chart.unnamed", lang, roofs=text("roofline.separator", lang).join(missing))
+    return textwrap.wrap(words, _SUBTITLE_COLUMNS, break_long_words=False)
 
 
 def _ranges(
@@ -225,6 +250,16 @@ def _colour_of(bound: str) -> str:
     return _COLOURS.get(bound, _PIPE_COLOUR)
 
 
+def _verdict_shape(kernels: Sequence[dict[str, Any]], lang: str) -> Any:
+    """The shape of each verdict, in one legend with its colour."""
+    import altair as alt
+
+    present = _in_order(kernel["bound"] for kernel in kernels)
+    shapes = [_SHAPES.get(bound, _PIPE_SHAPE) for bound in present]
+    scale = alt.Scale(domain=[bound_text(b, lang) for b in present], range=shapes)
+    return alt.Shape("verdict:N", scale=scale, legend=alt.Legend(title=text("roofline.chart.verdict", lang)))
+
+
 def _in_order(bounds: Iterable[str]) -> list[str]:
     """The bounds that occur, in the order in which every legend lists them; pipes come last."""
     found = set(bounds)
@@ -254,22 +289,33 @@ _TOOLTIP = (
 )
 
 
-def _kernel_layers(kernels: list[dict[str, Any]], names: Sequence[dict[str, Any]], x: Any, y: Any, lang: str) -> Any:
+def _kernel_layers(
+    kernels: list[dict[str, Any]], names: Sequence[dict[str, Any]], x: Any, y: Any, shades: Any, lang: str
+) -> Any:
     import altair as alt
 
     colour = _verdict_colour(kernels, lang)
-    shape: dict[str, Any] = {}
-    if len({k["device"] for k in kernels}) > 1:
-        shape["shape"] = alt.Shape("device:N", legend=alt.Legend(title=text("roofline.column.device", lang)))
+    several = len({k["device"] for k in kernels}) > 1  # then the edge of a point has the shade of its machine's roofs
+    edge = {"strokeWidth": 1.8} if several else {"stroke": "white", "strokeWidth": 0.8}
+    edges = {"stroke": alt.Stroke("device:N", scale=shades, legend=None)} if several else {}
     dots = (
-        alt.Chart(alt.InlineData(kernels))
-        .mark_point(filled=True, size=110, opacity=0.85, stroke="white", strokeWidth=0.8)
-        .encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP), **shape)
+        alt.Chart(_points_data(kernels))
+        .mark_point(filled=True, size=110, opacity=0.85, **edge)
+        .encode(x=x, y=y, color=colour, shape=_verdict_shape(kernels, lang), tooltip=list(_TOOLTIP), **edges)
     )
 
     for name in names:
         name["verdict"] = bound_text(name["bound"], lang)
     return alt.layer(dots, *_label_layers(names, x, y, colour))
+
+
+def _points_data(kernels: list[dict[str, Any]]) -> Any:
+    """The points as inline data; a cloud of them as one text, which Altair does not copy value by value."""
+    import altair as alt
+
+    if len(kernels) <= MOST_NAMED:
+        return alt.InlineData(kernels)
+    return alt.InlineData(values=json.dumps(kernels), format=alt.JsonDataFormat(type="json"))
 
 
 def _label_layers(labels: Sequence[dict[str, Any]], x: Any, y: Any, colour: Any) -> list[Any]:
@@ -330,18 +376,19 @@ def ratios_chart(found: Classification, lang: str) -> Any:
     colour = _verdict_colour(kernels, lang)
     dots = []
     for beyond in sorted({kernel["beyond"] for kernel in kernels}):
-        drawn = alt.Chart(alt.InlineData([kernel for kernel in kernels if kernel["beyond"] == beyond]))
+        drawn = alt.Chart(_points_data([kernel for kernel in kernels if kernel["beyond"] == beyond]))
         marked = drawn.mark_point(
             filled=True, size=110, opacity=0.9, stroke="white", strokeWidth=0.8, **_BORDER_MARKS[beyond]
         )
-        dots.append(marked.encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP)))
+        shape = {} if beyond else {"shape": _verdict_shape(kernels, lang)}
+        dots.append(marked.encode(x=x, y=y, color=colour, tooltip=list(_TOOLTIP), **shape))
 
     def at(point: dict[str, Any]) -> tuple[float, float]:
         return point["x"] / largest, point["y"] / largest
 
     labels = place_names(kernels, at, PLOT, dot_boxes(kernels, at, PLOT))
     front = alt.layer(*dots, *_label_layers(labels, x, y, colour))
-    chart = alt.layer(shaded, front).resolve_scale(color="independent")
+    chart = alt.layer(shaded, front).resolve_scale(color="independent", shape="independent")
     thresholds = {name: format_number(value) for name, value in found.rule.thresholds().items()}
     known = found.rule.name in ("book", "nsight")
     subtitle = text(f"roofline.chart.subtitle_{found.rule.name}", lang, **thresholds) if known else found.rule.name

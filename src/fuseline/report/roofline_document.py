@@ -19,6 +19,7 @@ from fuseline.report.roofline_notes import (
 )
 from fuseline.report.roofline_prose import headed, paragraphs, prose, row_name, some
 from fuseline.roofline.classify import RowResult
+from fuseline.roofline.row_files import ONLY_A_HEADER
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, Note
 from fuseline.roofline.tables import TableResult, course_bounds
 from fuseline.units import (
@@ -63,7 +64,8 @@ def _errors(found: Classification, lang: str) -> Remarks:
             continue
         name = f" ({error.name})" if error.name else ""
         lines.append(text("roofline.bad_row", lang, line=error.line, name=name, message=error.message))
-    return paragraphs(*lines, text("roofline.bad_rows", lang, count=len(found.errors)))
+    bad = sum(error.message != ONLY_A_HEADER for error in found.errors)
+    return paragraphs(*lines, text("roofline.bad_rows", lang, count=bad) if bad else "")
 
 
 def _overview(found: Classification, lang: str) -> list[Section]:
@@ -99,6 +101,9 @@ def _table_part(table: TableResult, found: Classification, lang: str) -> _Part:
     if single and first is not None:
         device = first.device.name if first.device else first.row.device
         title = text("roofline.title_row", lang, name=row_name(first.row, lang), device=device)
+        if first.device and first.row.device not in ("", first.device.name):
+            about = {"device": first.row.device, "peaks": first.device.name}
+            title = text("roofline.title_mixed", lang, name=row_name(first.row, lang), **about)
     else:
         title = text("roofline.title_table", lang, name=table.name, count=len(table.rows))
     if first is None:
@@ -262,7 +267,7 @@ def _several(shape: ShapeResult, lang: str) -> str:
     import numpy as np
 
     names, counts = np.unique(shape.analysis.bounds, return_counts=True)
-    listed = ", ".join(
+    listed = text("roofline.separator", lang).join(
         text("roofline.shape.several_count", lang, bound=bound_text(str(n), lang), count=int(c))
         for n, c in zip(names, counts, strict=True)
     )
@@ -329,16 +334,13 @@ def _estimate(shape: ShapeResult, lang: str) -> str:
     found = shape.estimate
     if found is None:
         return text("roofline.shape.estimate_none", lang)
-    known = found.efficiency
     return text(
-        f"roofline.shape.estimate_{'value' if found.comparable else 'pooled'}",
+        f"roofline.shape.estimate_{found.rests_on.name.lower()}",
         lang,
         time=format_time(found.time_s, 3),
         shortest=format_time(found.shortest_s, 3),
         longest=format_time(found.longest_s, 3),
-        efficiency=format_percent(known.median, 0),
-        low=format_percent(known.low, 0),
-        high=format_percent(known.high, 0),
-        samples=known.samples,
-        basis=known.basis,
+        efficiency=format_percent(found.efficiency, 0),
+        samples=found.samples,
+        basis=found.basis,
     )

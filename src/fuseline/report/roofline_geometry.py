@@ -183,8 +183,10 @@ def slope_boxes(lines: Sequence[dict[str, Any]], at: Position, size: tuple[float
 
 
 def dot_boxes(kernels: Sequence[dict[str, Any]], at: Position, size: tuple[float, float]) -> list[Box]:
-    """What the points of kernels cover."""
+    """What the points of kernels cover, to the pixel and each place once where they are a cloud."""
     centres = [(across * size[0], up * size[1]) for across, up in (at(kernel) for kernel in kernels)]
+    if len(centres) > MOST_NAMED:
+        centres = list(dict.fromkeys((float(round(cx)), float(round(cy))) for cx, cy in centres))
     return [(cx - 6, cx + 6, cy - 6, cy + 6) for cx, cy in centres]
 
 

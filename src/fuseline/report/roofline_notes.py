@@ -60,7 +60,8 @@ def convention_text(convention: str, lang: str) -> str:
 
 def objections_text(objections: Iterable[Objection], lang: str) -> str:
     """Reasons against a ratio, in one sentence."""
-    return "; ".join(text(f"roofline.objection.{o.code}", lang, **o.values) for o in objections)
+    reasons = [text(f"roofline.objection.{o.code}", lang, **o.values) for o in objections]
+    return text("roofline.reason_separator", lang).join(reasons)
 
 
 def _percent(value: Any, lang: str) -> str:

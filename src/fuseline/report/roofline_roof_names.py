@@ -1,12 +1,13 @@
-"""Where the names of roofs stand in a roofline picture: on their own line, over no point and no other name."""
+"""Where the names of roofs stand in a roofline picture: on their own line, over no point, no other line or name."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from fuseline.report.roofline_geometry import Box, Position, overlap
+from fuseline.report.roofline_geometry import Box, Position, overlap, roof_boxes, slope_boxes
 
 CHARACTER_PX, HEIGHT_PX = 6.4, 10.0
 """About the size of a character of a roof's name."""
@@ -21,31 +22,31 @@ def place_roof_names(
 ) -> list[dict[str, Any]]:
     """A name for every roof with room for it, most important first: ``x``, ``y``, ``align``, ``dy`` and ``angle``.
 
-    ``lines`` are pairs of ends; where the ``label`` finds no room, the ``short`` one is tried. Names of flat roofs
-    stand at the right end or as little left of it as needed, those of memories along the slope. What they cover is
-    added to ``covered``.
+    ``lines`` are pairs of ends. Names of flat roofs stand at the right end or as little left of it as needed, those of
+    memories along the slope, the lowest memory's below its line where it can. No line but its own touches a name. What
+    the names cover is added to ``covered``.
     """
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
     slopes = [start["y"] / start["x"] for start, _ in pairs if start["side"] == "memory"]
+    drawn = [(*roof_boxes(pair, at, size), *slope_boxes(pair, at, size)) for pair in pairs]
     found = []
-    for start, end in pairs:
+    for i, (start, end) in enumerate(pairs):
         lowest = len(slopes) > 1 and start["y"] / start["x"] == min(slopes)
-        for label in dict.fromkeys((start["label"], start.get("short", start["label"]))):
-            named = start | {"label": label}
-            if start["side"] == "memory":
-                places = _along(named, end, at, size, BELOW_PX if lowest else ABOVE_PX)
-            else:
-                places = _flat(named, end, at, size)
-            place = next((p for p, boxes in places if _take(boxes, covered)), None)
-            if place is not None:
-                found.append(named | place)
-                break
+        if start["side"] == "memory":
+            sides = (BELOW_PX, ABOVE_PX) if lowest else (ABOVE_PX, BELOW_PX)
+            places = chain.from_iterable(_along(start, end, at, size, dy) for dy in sides)
+        else:
+            places = chain(_flat(start, end, at, size))
+        others = [box for j, boxes in enumerate(drawn) if j != i for box in boxes]
+        place = next((p for p, boxes in places if _take(boxes, covered, others)), None)
+        if place is not None:
+            found.append(start | place)
     return found
 
 
-def _take(boxes: list[Box], covered: list[Box]) -> bool:
-    """Whether ``boxes`` are free; they are added to ``covered`` where they are."""
-    free = not any(overlap(box, other) for box in boxes for other in covered)
+def _take(boxes: list[Box], covered: list[Box], lines: list[Box]) -> bool:
+    """Whether ``boxes`` are free of what is ``covered`` and of ``lines``; then they are added to ``covered``."""
+    free = not any(overlap(box, other) for box in boxes for other in (*covered, *lines))
     if free:
         covered += boxes
     return free

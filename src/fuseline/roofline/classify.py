@@ -26,6 +26,7 @@ from fuseline.roofline.audit import (
 from fuseline.roofline.ratios import Denominators, PipeRatio
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 from fuseline.roofline.rules import IMPOSSIBLE_RATIO, UNDETERMINED, BookRule, Note, Reading, Rule, Verdict
+from fuseline.roofline.scales import with_scales
 from fuseline.units import Quantity, Source, SourceKind
 
 
@@ -68,7 +69,6 @@ class RowResult:
 
     def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
         """The row for JSON: rates and peaks by pipe in SI base units, ratios, bound, source, audit and remarks."""
-        render = note_text or (lambda note: note.code)
         return {
             "name": self.row.name,
             "device": self.device.name if self.device else (self.row.device or None),
@@ -91,7 +91,7 @@ class RowResult:
             "source_says_text": self.row.says_text or None,
             "audit": [_audit_dict(line) for line in self.audit],
             "calibration": None if self.calibration is None else _calibration_dict(self.calibration),
-            "notes": [render(note) for note in self.notes],
+            "notes": [note.to_dict(note_text) for note in self.notes],
         }
 
 
@@ -139,13 +139,13 @@ def classify_row(
     """
     options = options or Options()
     owner = measured_on if measured_on is not None else (device.name if device else "")
-    row = _owned(row, owner)
+    row = with_scales(_owned(row, owner), device)
     cost = row.cost()
     latency, derived_latency = effective_latency_s(row, cost)
     achieved, derived = _with_derived(row, owner, cost, latency)
     against = denominators or Denominators(device, options.peak_kind, options.allow_mixed)
     pipes = against.ratios(achieved, row, derived)
-    usable = None if derived_latency and _impossible(pipes) else latency
+    usable = None if _impossible(pipes) else latency
     at_home = device is not None and owner == device.name  # a launch floor says nothing about another machine
     reading = _reading(pipes, row, device if at_home else None, cost, usable)
     verdict = options.rule.judge(reading)
@@ -155,7 +155,9 @@ def classify_row(
         if memory_side is None or memory_side.ratio is None:
             return verdict.bound if reading.memory is None else options.rule.judge(reading.with_memory(None)).bound
         ratio = memory_side.ratio.value * (bytes_per_s / memory_side.achieved.value)
-        return options.rule.judge(reading.with_memory(_possible(ratio))).bound
+        possible = _possible(ratio)
+        judged = reading.with_memory(possible) if possible is not None else replace(reading, memory=None, time_s=None)
+        return options.rule.judge(judged).bound
 
     lines = audit(row, cost, latency, bound_with)
     calibration = calibrate(row, cost)
@@ -199,7 +201,8 @@ def _possible(ratio: float) -> float | None:
 
 
 def _impossible(pipes: tuple[PipeRatio, ...]) -> bool:
-    return any(p.side == COMPUTE and p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO for p in pipes)
+    """Whether a main side's ratio is impossible; then the time that goes with it, given or derived, decides nothing."""
+    return any(p.side in (COMPUTE, MEMORY) and p.ratio is not None and p.ratio.value > IMPOSSIBLE_RATIO for p in pipes)
 
 
 def _reading(

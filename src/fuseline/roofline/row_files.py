@@ -24,6 +24,7 @@ from fuseline.roofline.rows import MEMORY, SIZE_COLUMNS, Row, latency_from_us, p
 from fuseline.roofline.rules import Note
 from fuseline.units import Quantity, parse_count
 
+ONLY_A_HEADER = "only a header, no rows"
 _WORD_SIZES = ("kind", "scales", "causal")
 _NUMBERS = ("latency_us", "tflops", "tops", "gbps", "waves")
 _KNOWN = ("name", "device", "dtype", *SIZE_COLUMNS, *_NUMBERS)
@@ -171,7 +172,7 @@ def rows_from_text(
     if reader is None:
         raise DataFileError(f"{path}: empty; the first line names the columns")
     if not rows and not errors:
-        errors.append(RowError(1, "", "only a header, no rows"))
+        errors.append(RowError(1, "", ONLY_A_HEADER))
     return rows, errors
 
 

@@ -163,7 +163,8 @@ def latency_from_us(latency_us: float) -> float:
 
 def rate_of(pipe: str, value: float, places: int, unit: str, row: Row) -> Quantity:
     """A measured rate of ``pipe`` for ``row``, checked; ``value`` is in ``10^places`` of the unit."""
-    checked = positive(shifted(value, places), f"the rate of {pipe}", unit)
+    what = f"the rate of {pipe}"
+    checked = positive(shifted(positive(value, what, unit, math.inf), places), what, unit)
     if unit == "B/s" or pipe not in (COMPUTE, "matrix", row.compute_key):
         dtype = ""
     else:

@@ -7,7 +7,7 @@ where the rates do not decide, the verdict is undetermined and says what is miss
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,15 @@ from fuseline.errors import UnitError, UnknownNameError
 
 LATENCY_FACTOR = 2.0
 """A kernel is latency-bound when its time is below this many times the launch floor."""
+
+
+def launches_dominate(work_s: Any, launch_s: Any) -> Any:
+    """Whether launching takes more of the time than the work does, by the limits of both: no measured time is needed.
+
+    The time is at least the sum of both, so this is the same line as that of a measured time.
+    """
+    return work_s + launch_s < LATENCY_FACTOR * launch_s
+
 
 UNDETERMINED = "undetermined"
 """Stands for a bound where the rates do not decide one: a side has no ratio, or an impossible one."""
@@ -29,6 +38,20 @@ class Note:
 
     code: str
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self, note_text: Callable[[Note], str] | None = None) -> dict[str, Any]:
+        """For JSON: code and values, and the sentence where ``note_text`` makes one."""
+        told = {"text": note_text(self)} if note_text is not None else {}
+        return {"code": self.code, "values": {key: _plain(value) for key, value in self.values.items()}, **told}
+
+
+def _plain(value: Any) -> Any:
+    """A value of a remark for JSON: objections by their codes and values."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (str, bool, int, float)) or value is None:
+        return str(value) if isinstance(value, str) else value
+    return {"code": value.code, "values": dict(value.values)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +118,8 @@ class BookRule:
     """Saturated from 0.85, involved from 0.45, the other side out of the way below 0.20.
 
     *compute* or *memory* where that side is saturated and the other below ``other``; *balanced* where both are
-    involved; else a saturated third pipe by its name; else *neither*, or undetermined where a side has no ratio.
+    involved; else a saturated third pipe by its name; else *neither*, or undetermined where a side has no ratio. A
+    third pipe that is saturated beside one of the first three is remarked on.
     """
 
     saturated: float = 0.85
@@ -113,16 +137,15 @@ class BookRule:
         if near is not None:
             return near
         compute, memory = reading.compute, reading.memory
+        third = _saturated_third(reading.third, self.saturated)
+        beside = (Note("third-pipe-saturated", {"pipe": third}),) if third else ()
         if compute is not None and memory is not None:
             if compute >= self.saturated and memory < self.other:
-                return Verdict("compute")
+                return Verdict("compute", beside)
             if memory >= self.saturated and compute < self.other:
-                return Verdict("memory")
-        third = _saturated_third(reading.third, self.saturated)
-        if compute is not None and memory is not None and min(compute, memory) >= self.involved:
-            if third:
-                return Verdict(third, (Note("third-pipe-over-balanced", {"pipe": third}),))
-            return Verdict("balanced")
+                return Verdict("memory", beside)
+            if min(compute, memory) >= self.involved:
+                return Verdict("balanced", beside)
         if third:
             return Verdict(third)
         notes = self._saturated(reading)

@@ -18,7 +18,7 @@ from fuseline.machine.device import Device, Pipe
 from fuseline.machine.dtypes import INTEGERS
 from fuseline.roofline.provenance import DENSE_OVER_SPARSE, TIME_FROM_CONSTANT, predictor
 from fuseline.roofline.ratios import compute_pipe
-from fuseline.roofline.rules import LATENCY_FACTOR, UNDETERMINED, Note
+from fuseline.roofline.rules import UNDETERMINED, Note, launches_dominate
 from fuseline.units import Quantity, SourceKind
 
 RIDGE_MARGIN = 0.10
@@ -112,7 +112,7 @@ def analyse(cost: ShapeCost, device: Device, peak_kind: str | None = None, allow
         usual = _array(cost.bytes(DEFAULT_CONVENTION, expected=True))
         usual_time = _longest(pipes, usual / predictor(bandwidth_limit, allow_mixed))
         expected = Expected(usual, usual_time, _bounds(pipes, usual / bandwidth.value, unknown))
-    dominated = time < LATENCY_FACTOR * device.launch_latency.value
+    dominated = launches_dominate(time, device.launch_latency.value) & (not unknown)
     return ShapeAnalysis(
         cost=cost,
         device=device,
@@ -215,7 +215,7 @@ def _remarks(
     if dominated.size == 1 and dominated.all():
         floor = device.launch_latency
         code = "launch-dominated-assumed" if floor.source.kind == SourceKind.ASSUMED else "launch-dominated"
-        notes.append(Note(code, {"factor": LATENCY_FACTOR, "floor_s": floor.value}))
+        notes.append(Note(code, {"floor_s": floor.value}))
     if limit.value != bandwidth.value:
         values = {"used": bandwidth.value, "kind": str(bandwidth.source.kind), "limit": limit.value}
         notes.append(Note("limit-uses-datasheet", values))

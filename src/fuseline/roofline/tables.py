@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from fuseline.cost.shapes import DEFAULT_SCALES
 from fuseline.errors import UnknownNameError
 from fuseline.machine.device import Device
 from fuseline.roofline.audit import TableAudit, audit_group
@@ -20,6 +19,7 @@ from fuseline.roofline.ratios import Denominators
 from fuseline.roofline.row_files import rows_from_text
 from fuseline.roofline.rows import COMPUTE, MEMORY, Row
 from fuseline.roofline.rules import BookRule, Note, Reading
+from fuseline.roofline.scales import scale_layout
 
 TABLES = ("ascend", "deepgemm", "course")
 """The names of the bundled tables."""
@@ -124,7 +124,7 @@ def classify_table(
     audits = []
     for (device, group), members in groups.items():
         label = f"{group}, {device}" if device else group
-        scales = str(members[0].row.sizes.get("scales", DEFAULT_SCALES))
+        scales = str(members[0].row.sizes.get("scales", scale_layout(members[0].device)))
         audits.append(audit_group(label, [(r.row.name, r.bound, r.audit) for r in members], scales))
     return TableResult(name, results, tuple(audits))
 

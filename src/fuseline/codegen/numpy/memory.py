@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 from fuseline.codegen.numpy.steps import NumpyProgram, Place, Step, Writes
+from fuseline.ir.index_map import lie_alike
 from fuseline.plan.inplace import Operation, Origin, StorageGraph, StoredValue, Use
 from fuseline.plan.joint import JointPlan, plan_graph
 
@@ -80,7 +81,7 @@ class _Planning:
         """
         if not self.known:
             return True
-        return self.shapes.get(operand) == step.shape
+        return operand in self.shapes and lie_alike(self.shapes[operand], step.shape)
 
     def placed(self, plan: JointPlan) -> NumpyProgram:
         """The program with the memory of ``plan``."""

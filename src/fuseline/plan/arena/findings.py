@@ -79,18 +79,15 @@ class Ground(StrEnum):
 
     NO_BUFFERS = "there are no buffers"
     NO_BYTES = "no buffer ever uses a byte"
-    ONE_BUFFER = "buffer {id} alone is {size_bytes:,} bytes long"
-    FIXED_BUFFER = "buffer {id} alone is fixed at {offset_bytes:,} and {size_bytes:,} bytes long"
-    LIVE_SUM = "at t={time} {size} are live ({buffers}, {size_bytes:,} bytes)"
-    ALIGNED_SUM = "at t={time} {size} are live, filled up to their alignments ({buffers}, {size_bytes:,} bytes)"
-    STACK = (
-        "at t={time} {buffers} need {size} one on the other, in the best order for their alignments "
-        "({size_bytes:,} bytes)"
-    )
+    ONE_BUFFER = "buffer {id} alone is {exactly} long"
+    FIXED_BUFFER = "buffer {id} alone is fixed at {offset_bytes:,} and {exactly} long"
+    LIVE_SUM = "at t={time} {size} are live ({buffers}, {exactly})"
+    ALIGNED_SUM = "at t={time} {size} are live, filled up to their alignments ({buffers}, {exactly})"
+    STACK = "at t={time} {buffers} need {size} one on the other, in the best order for their alignments ({exactly})"
     REFUTED = "above that, every way to fill a smaller arena was refuted ({walked} searched)"
-    ORDERS_SEARCHED = "every order keeps {size} alive at some step ({size_bytes:,} bytes; all orders were searched)"
+    ORDERS_SEARCHED = "every order keeps {size} alive at some step ({exactly}; all orders were searched)"
     LARGEST_OPERATION = (
-        "every order keeps {size} alive at some step ({size_bytes:,} bytes; at its largest operation or at its end)"
+        "every order keeps {size} alive at some step ({exactly}; at its largest operation or at its end)"
     )
 
 
@@ -109,6 +106,7 @@ class Reason:
         fields: dict[str, Any] = dict(self.facts)
         if "size_bytes" in fields:
             fields["size"] = format_bytes(fields["size_bytes"], binary=True)
+            fields["exactly"] = f"{fields['size_bytes']:,} byte{'s' * (fields['size_bytes'] != 1)}"
         if "id" in fields:
             fields["id"] = named(fields["id"])
         return fields

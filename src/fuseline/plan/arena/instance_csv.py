@@ -2,7 +2,8 @@
 
 ``start`` and ``begin`` are other names of ``lower``, ``end`` is an inclusive ``upper`` (it moves the gaps' ends too),
 ``buffer`` and ``buffer_id`` of ``id``. A gap is written ``3-5`` or, where bytes ``[0, 2)`` stay in use, ``3-5@0:2``;
-several are separated by blanks. Format: https://github.com/google/minimalloc (Apache-2.0).
+several are separated by blanks. Cells are separated as the header's are: by commas, semicolons or tabs. Format:
+https://github.com/google/minimalloc (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ MAX_FILE_BYTES = 64 * 2**20
 _ALIASES = {"begin": "lower", "start": "lower", "end": "upper", "buffer": "id", "buffer_id": "id"}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _GAP = re.compile(r"(-?[0-9]+)-(-?[0-9]+)(?:@([0-9]+):([0-9]+))?")
+_SEPARATORS = (",", ";", "\t")
 _REQUIRED = ("id", "lower", "upper", "size")
 _KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset", "hint"))
 
@@ -31,7 +33,7 @@ _KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset", "hint"))
 def is_instance_text(text: str) -> bool:
     """Whether ``text`` is meant as buffers: its first line lists columns of which two are required ones."""
     line = next((line for line in io.StringIO(text) if line.strip()), "")
-    cells = [cell.strip().strip('"').lower() for cell in line.split(",")]
+    cells = [cell.strip().strip('"').lower() for cell in line.split(_separator(text))]
     return "=" not in line and len({_ALIASES.get(cell, cell) for cell in cells}.intersection(_REQUIRED)) >= 2
 
 
@@ -63,7 +65,7 @@ def read_csv(path: str | os.PathLike[str]) -> Instance:
 
 def parse_csv(text: str, name: str = "instance", where: str = "CSV") -> Instance:
     """The instance in CSV text; ``where`` starts every error message."""
-    rows = csv.reader(io.StringIO(text, newline=None))
+    rows = csv.reader(io.StringIO(text, newline=None), delimiter=_separator(text))
     buffers: list[Buffer] = []
     lines: dict[str, int] = {}
     columns: dict[str, int] | None = None
@@ -88,6 +90,12 @@ def parse_csv(text: str, name: str = "instance", where: str = "CSV") -> Instance
     if columns is None:
         raise PlanError(f"{where}: the file is empty; the first line must be a header such as id,lower,upper,size")
     return Instance(tuple(buffers), name)
+
+
+def _separator(text: str) -> str:
+    """What separates the cells of the first line that has any."""
+    header = next((line for line in io.StringIO(text) if line.strip()), "")
+    return max(_SEPARATORS, key=header.count)
 
 
 def _header(row: Sequence[str], where: str) -> tuple[dict[str, int], int]:
