@@ -43,7 +43,7 @@ _KERNEL_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", 
 
 
 def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str | None = None) -> Kernel:
-    """A kernel for a formula, a Python function or a program.
+    """A kernel for a text (a formula, or a graph's text form), a Python function, a graph or a program.
 
     Args:
         source: what to compute.

@@ -67,7 +67,7 @@ def emit(
     if output is not None and output != "-":
         require_place(output)
     dims = None if shape is None else parse_shape(shape)
-    note, source = read_program(program)
+    source = read_program(program)
     with collection_paused():
         found = optimize(graph(source, dtype, parse_names(outputs), dims, parse_sizes(size) or None))
     if header and target is not Target.C:
@@ -80,7 +80,7 @@ def emit(
         case Target.NEST:
             text = _nests(found)
         case Target.C:
-            text = _c(found, _identifier(name), functions, note, header)
+            text = _c(found, _identifier(name), functions, source, header)
         case _:
             from fuseline.api.emitting import emit_text
 
