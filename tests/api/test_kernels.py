@@ -339,7 +339,7 @@ def test_named_results_pickle_and_come_back_as_themselves() -> None:
     assert (again.d == found.d).all()
 
 
-@pytest.mark.parametrize("operand", [np.ones(3, complex), np.ones(3, "longdouble"), np.array(["a"]), 2**70])
+@pytest.mark.parametrize("operand", [np.ones(3, complex), np.ones(3, "longdouble"), np.array(["a"]), [2**70]])
 def test_an_operand_that_is_no_number_of_ours_is_named(operand: Any) -> None:
     with pytest.raises(TypeRuleError, match="the input x"):
         fl.compile("x + y")(operand, 1)

@@ -66,3 +66,12 @@ def test_relu_and_not_of_bool_are_as_the_page_says() -> None:
         graph("relu(x)", "bool")
     result = evaluate(graph("x + ~True"), x=np.float32([1.5]))
     assert result.tolist() == [1.5]
+
+
+def test_a_plus_before_bool_is_what_the_page_says() -> None:
+    assert "`+x` of bool | `x` | refused" in PAGE
+    x = np.array([True, False])
+    with pytest.raises(TypeError):
+        np.positive(x)
+    for made in (graph("+x", "bool"), graph(lambda x: +x, "bool")):
+        assert np.array_equal(evaluate(made, x=x), x)

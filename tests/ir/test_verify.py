@@ -54,7 +54,6 @@ BROKEN: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "a node that is not interned": (lambda: _one(_not_interned(), X, Y), "not interned"),
     "an output that is not computed": (lambda: Graph([X, Y], [("o", SUM)], []), "the output o is not computed"),
-    "two outputs of one name": (lambda: Graph([X, Y], [("o", X), ("o", Y)], []), "two outputs have one name"),
     "two values of one name": (
         lambda: Graph([X, Y], [("o", EXP)], [SUM, EXP], {SUM: "v", EXP: "v"}), "two values have one name",
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fuseline.api.defaults import EXPLAINED_DEVICE, EXPLAINED_DTYPE, EXPLAINED_SHAPE
 from fuseline.api.explanation import Dataflow, Explanation, InArena, Memory, Placed, PlanTraffic, Traffic, value_name
-from fuseline.api.program import Source, as_program, bound_sizes, refuse_outputs, typed
+from fuseline.api.program import Source, as_program, bound_sizes, formula_of, refuse_outputs, typed
 from fuseline.api.rows import Rows
 from fuseline.cost.ledger import (
     Ledger,
@@ -57,7 +57,7 @@ def explain(
     """Dataflow, traffic and memory of a program.
 
     Args:
-        source: formula text, function, program or graph.
+        source: text of a formula or a graph, function, program or graph.
         shape: shape of arrays that the program does not declare; default 4096x14336.
         dtype: dtype of arrays that the program does not declare.
         device: a device or its name (`fuseline device list`).
@@ -79,7 +79,7 @@ def explain(
             shape=default,
             dtype=wanted.name,
             sizes=dict(amounts.names),
-            dataflow=dataflow(shown, source if isinstance(source, str) else ""),
+            dataflow=dataflow(shown, formula_of(source)),
             traffic=traffic(g, machine, amounts),
             memory=memory(g, amounts),
         )

@@ -76,6 +76,9 @@ class Dataflow:
     def _outputs(self) -> frozenset[Node]:
         return frozenset(self.graph.output_nodes)
 
+    def __reduce__(self) -> Any:
+        return Dataflow, (self.source, self.graph)  # without what was read of it: that holds nodes
+
     def _row(self, number: int) -> Instruction:
         g = self.graph
         node = g.nodes[number]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import keyword
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -16,7 +17,7 @@ from fuseline.api.emitting import emit_text
 from fuseline.api.program import Source, as_program
 from fuseline.api.program import graph as graph_of
 from fuseline.codegen.targets import EmitTarget, Functions
-from fuseline.errors import TraceError, TypeRuleError, UnsupportedError, UsageError
+from fuseline.errors import LiteralError, TraceError, TypeRuleError, UnsupportedError, UsageError
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
@@ -34,7 +35,15 @@ from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.kernel import ElementwiseKernel
 from fuseline.runtime.locks import Lock
 from fuseline.runtime.loop import Loop
-from fuseline.runtime.operands import DTypes, OperandTypes, WeakDType, as_arrays, speaks_for_itself
+from fuseline.runtime.operands import (
+    DTypes,
+    OperandTypes,
+    WeakDType,
+    as_arrays,
+    long_integers,
+    out_of_range,
+    speaks_for_itself,
+)
 from fuseline.runtime.signature import Signature
 from fuseline.runtime.staged import StagedProgram
 from fuseline.runtime.ufunc import obstacle_to_ufunc
@@ -50,7 +59,7 @@ _AXES_UNKNOWN = "the axes of the reductions are not known, so they share no loop
 
 
 def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str | None = None) -> Kernel:
-    """A kernel for a formula, a Python function or a program.
+    """A kernel for a text (a formula, or a graph's text form), a Python function, a graph or a program.
 
     Args:
         source: what to compute.
@@ -210,9 +219,13 @@ class Kernel:
         return optimize(self._specialised_graph(dtypes)[0])
 
     def _specialised_graph(
-        self, dtypes: OperandTypes, shapes: Sequence[tuple[int, ...]] | None = None
+        self,
+        dtypes: OperandTypes,
+        shapes: Sequence[tuple[int, ...]] | None = None,
+        known: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[Graph, Limits]:
-        """The graph before any pass, and the limits of Python's integers among the inputs."""
+        """The graph before any pass, and the limits of Python's integers among the inputs; ``known`` inputs are
+        numbers of the program."""
         types: dict[str, TensorType] = {}
         numbers: list[str] = []
         for i, (declared, given) in enumerate(zip(self.program.inputs, dtypes, strict=True)):
@@ -221,7 +234,36 @@ class Kernel:
                 given = given.dtype
             shape = None if shapes is None else tuple(map(int, shapes[i]))
             types[declared.name] = TensorType(declared_dtype(declared, given), shape)
-        return specialise_for_numbers(self.program, types, frozenset(numbers))
+        return specialise_for_numbers(self.program, types, frozenset(numbers), known)
+
+    def _call_with_long_integers(
+        self, values: Sequence[Any], outputs: Sequence[np.ndarray[Any, Any] | None], long: Mapping[str, int]
+    ) -> Any:
+        """A call with integers that no dtype is known for before they meet others: they mean what they do in the text
+        of a program, so that there is another graph for each. It is interpreted, with the bits of what is compiled."""
+        from fuseline.ir.interpret import interpret
+        from fuseline.mathlib.expand import expand
+
+        plain = [0 if name in long else v for name, v in zip(self.inputs, values, strict=True)]
+        arrays, dtypes = as_arrays(plain, self.inputs, declared_dtypes(self.program))
+        check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
+        try:
+            graph, limits = self._specialised_graph(dtypes, [a.shape for a in arrays], long)
+        except LiteralError:
+            raise out_of_range(long) from None
+        check_limits(limits, self.inputs, values)
+        results = interpret(expand(graph), dict(zip(self.inputs, arrays, strict=True)))
+        return self._in_places(results, outputs)
+
+    def _in_places(
+        self, results: Mapping[str, np.ndarray[Any, Any]], places: Sequence[np.ndarray[Any, Any] | None]
+    ) -> Any:
+        """What a call returns: the ``results``, those with a place of the caller's written there."""
+        pairs = list(zip(results.items(), places, strict=True))
+        for (name, result), place in pairs:  # all of them, before anything is written
+            if place is not None:
+                iterate.check_output(place, result.shape, result.dtype, name)
+        return self.signature.result([_placed(result, place) for (_, result), place in pairs])
 
 
 def signature_of(program: Program, name: str) -> Signature:
@@ -359,17 +401,15 @@ class ReducingKernel(Kernel):
             if recorded is not None:
                 return recorded
             self._refuse_masks(values)
-        arrays, dtypes = as_arrays(values, self.inputs, declared_dtypes(self.program))
+        declared = declared_dtypes(self.program)
+        if (long := long_integers(values, self.inputs, declared)) is not None:
+            return self._call_with_long_integers(values, self.signature.places(out), long)
+        arrays, dtypes = as_arrays(values, self.inputs, declared)
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         staged, limits = self._staged_program(arrays, dtypes)
         check_limits(limits, self.inputs, values)
         results = staged.run(dict(zip(self.inputs, arrays, strict=True)))
-        pairs = list(zip(results.items(), self.signature.places(out), strict=True))
-        for (name, result), place in pairs:  # all of them, before anything is written
-            if place is not None:
-                iterate.check_output(place, result.shape, result.dtype, name)
-        placed = [_placed(result, place) for (_, result), place in pairs]
-        return self.signature.result(placed)
+        return self._in_places(results, self.signature.places(out))
 
     def _refuse_masks(self, values: Sequence[Any]) -> None:
         """Other arrays are computed on as plain ones; a mask would be lost in that."""

@@ -89,7 +89,7 @@ def measure(
     its function by its address; the kernel's is ``k(x, ..., out=y)``, or ``k(x, ...)`` where the program reduces.
 
     Args:
-        source: formula text, function or program.
+        source: text of a formula or a graph, function, program or graph.
         n: elements of each array that the program does not declare; 16 times fewer with ``quick``.
         dtype: dtype of those arrays, filled with seeded normals; rows are named by the first array's.
         outputs: names to return.

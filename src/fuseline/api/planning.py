@@ -103,10 +103,10 @@ def plan_program(
 ) -> JointPlan:
     """Order, in-place results and arena of a program that runs one instruction at a time.
 
-    ``source`` is a formula text, a function or a graph; ``shape``, ``dtype``, ``outputs`` and ``sizes`` are those of
-    `explain`, the others those of `plan_buffers`. Buffer ids are the names of values; time is the position in the
-    chosen order. Inputs lie outside the arena. ``alignment`` (bytes, at least 1) is that of every buffer, and sizes are
-    rounded up to it.
+    ``source`` is the text of a formula or a graph, a function or a graph; ``shape``, ``dtype``, ``outputs`` and
+    ``sizes`` are those of `explain`, the others those of `plan_buffers`. Buffer ids are the names of values; time is
+    the position in the chosen order. Inputs lie outside the arena. ``alignment`` (bytes, at least 1) is that of every
+    buffer, and sizes are rounded up to it.
 
     Raises:
         FormulaError and its kin for a bad program, ShapeError for a size that is missing.

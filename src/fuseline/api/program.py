@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuseline.api.defaults import RUN_DTYPE
-from fuseline.errors import ShapeError, TypeRuleError, shown_number
+from fuseline.errors import LimitError, ShapeError, TypeRuleError, shown_number
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
@@ -17,17 +17,18 @@ from fuseline.ir.interpret import interpret
 from fuseline.ir.program import Program, untyped
 from fuseline.ir.size import Shape, names_in, sizes_wanted
 from fuseline.ir.specialise import input_types, specialise
+from fuseline.ir.text import is_graph_text, parse_graph
 from fuseline.passes.pipeline import optimize as run_pipeline
 
 Source = str | Program | Graph | Callable[..., Any]
-"""A formula, a traced program, a graph, or a Python function of arrays."""
+"""A text (a formula, or a graph in its text form), a traced program, a graph, or a Python function of arrays."""
 
 
 def as_program(source: Source, outputs: Sequence[str] | str | None = None) -> Program:
-    """The untyped program of a formula text, a Python function or a graph.
+    """The untyped program of a text, a Python function or a graph.
 
-    A text for ``outputs`` is one name. Raises `FormulaError` or `TraceError` for what is not a program,
-    `UnknownNameError` for outputs that do not exist and `UsageError` for one that is named twice.
+    A text for ``outputs`` is one name. Raises `FormulaError`, `TextFormError` or `TraceError` for what is not a
+    program, `UnknownNameError` for outputs that do not exist and `UsageError` for one that is named twice.
     """
     program = _read(source)
     return program.with_outputs(outputs) if outputs is not None else program
@@ -39,9 +40,7 @@ def _read(source: Source) -> Program:
     if isinstance(source, Graph):
         return untyped(source)
     if isinstance(source, str):
-        from fuseline.frontends.formula import parse_formula
-
-        return parse_formula(source)
+        return program_of_text(source)
     inner = getattr(source, "program", None)
     if isinstance(inner, Program):
         return inner
@@ -49,7 +48,27 @@ def _read(source: Source) -> Program:
         from fuseline.frontends.trace import trace
 
         return trace(source)
-    raise TypeRuleError(f"a program is a formula text, a function or a graph, not {type(source).__name__}")
+    raise TypeRuleError(f"a program is a text, a function or a graph, not {type(source).__name__}")
+
+
+def program_of_text(text: str) -> Program:
+    """The program of a formula, or of a graph in the text form that ``fuseline emit --target graph`` writes.
+
+    Raises `FormulaError` for what is neither, `TextFormError` for a graph that breaks its form and `LimitError` for one
+    of more than 16 MiB.
+    """
+    from fuseline.frontends.formula import MAX_TEXT_BYTES, parse_formula
+
+    if not is_graph_text(text):
+        return parse_formula(text)
+    if len(text) > MAX_TEXT_BYTES:
+        raise LimitError(f"the graph: it may have at most {MAX_TEXT_BYTES // 2**20} MiB")
+    return untyped(parse_graph(text))
+
+
+def formula_of(source: Source) -> str:
+    """The formula that ``source`` is; empty where it is none."""
+    return source if isinstance(source, str) and not is_graph_text(source) else ""
 
 
 def refuse_outputs(g: Graph, outputs: Sequence[str] | None) -> Graph:
@@ -119,11 +138,13 @@ def graph(
     """The typed graph of a program before any pass.
 
     Args:
-        source: formula text, function or program; a graph is returned unchanged.
+        source: text of a formula or a graph, function or program; a graph that is an object is returned unchanged.
         dtype: dtype of the inputs that the program does not declare.
         outputs: names to return; by default those that no statement reads.
         shape: shape of the inputs that are not declared; None leaves it to the caller's arrays.
         sizes: values for named sizes; those without one stay symbolic.
+
+    A graph's text declares its inputs: ``dtype`` has no say in them, ``shape`` where their shapes are left open.
     """
     if isinstance(source, Graph):
         return refuse_outputs(source, outputs)

@@ -5,13 +5,16 @@ shows the first and the last few.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
 class Rows(Sequence[T]):
-    """``count`` rows, of which ``make`` gives each by its number. Equal to any sequence of equal rows."""
+    """``count`` rows, of which ``make`` gives each by its number. Equal to any sequence of equal rows.
+
+    They pickle as the rows themselves: what makes them reads nodes, which mean nothing without their graph.
+    """
 
     __slots__ = ("_count", "_make")
 
@@ -43,5 +46,13 @@ class Rows(Sequence[T]):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
+    def __reduce__(self) -> Any:
+        return made_rows, (tuple(self),)
+
     def __repr__(self) -> str:
         return f"<{self._count} rows>"
+
+
+def made_rows(rows: tuple[T, ...]) -> Rows[T]:
+    """Rows that are there already."""
+    return Rows(len(rows), rows.__getitem__)

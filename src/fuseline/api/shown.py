@@ -26,8 +26,10 @@ def register_view(view: View) -> None:
 
 
 def _view() -> View:
-    if not _registered:
-        raise RuntimeError("no report is loaded: import fuseline (not only fuseline.api) to print results")
+    if not _registered:  # a result that was unpickled came without the package's public names, which register it
+        import fuseline
+
+        _ = fuseline.Explanation  # to read it loads the report
     return _registered[0]
 
 
@@ -37,7 +39,7 @@ class Shown:
     __slots__ = ()
 
     def __str__(self) -> str:
-        return _view().text(self) if _registered else repr(self)
+        return _view().text(self)
 
     def __rich__(self) -> Any:
         return _view().terminal(self)

@@ -42,7 +42,7 @@ def bench(
     Ctrl-C ends the timing and leaves the rows that have a time by then.
     """
     language = resolve_language(lang)
-    text, source = read_program(program)
+    source = read_program(program)
     sizes, names = parse_sizes(size), parse_names(outputs)
     rows, status = measured_rows(source, n, dtype, threads, names, sizes, quick, language)
     if as_json:
@@ -54,5 +54,5 @@ def bench(
     from fuseline.report.explain_document import bench_document
     from fuseline.report.terminal import print_document
 
-    print_document(bench_document(optimize(graph(source, dtype, names)), rows, text, language))
+    print_document(bench_document(optimize(graph(source, dtype, names)), rows, source, language))
     return status

@@ -108,7 +108,7 @@ def classify(
     sizes = _sizes(m, n, k, size)
     cost = None
     if formula is not None:
-        cost = api.formula_cost(read_program(formula).source, shape, dtype or EXPLAINED_DTYPE, sizes)
+        cost = api.formula_cost(read_program(formula), shape, dtype or EXPLAINED_DTYPE, sizes)
         sizes, device = {}, device or EXPLAINED_DEVICE
     found = api.classify(
         dtype=dtype,

@@ -54,11 +54,11 @@ def emit(
     if output is not None and output != "-":
         require_place(output)
     dims = None if shape is None else parse_shape(shape)
-    note, source = read_program(program)
+    source = read_program(program)
     with collection_paused():
         found = optimize(graph(source, dtype, parse_names(outputs), dims, parse_sizes(size) or None))
     _require_identifier(name)
-    emitted = emit_text(found, target, name, functions=functions, header=header, note=note.strip())
+    emitted = emit_text(found, target, name, functions=functions, header=header, note=source.strip())
     written = emitted.text
     if emitted.axes_unknown:
         written = f"# {text('emit.axes_unknown', language)}\n{written}"

@@ -52,7 +52,7 @@ def explain(
     -- before a formula that begins with a minus. Nothing runs unless --measure (or --quick or --n) is given.
     """
     language = resolve_language(lang)
-    source = read_program(program).source
+    source = read_program(program)
     sizes, names = parse_sizes(size), parse_names(outputs)
     from fuseline.api.explaining import explain as explained
     from fuseline.machine.database import device as find_device

@@ -22,12 +22,11 @@ from fuseline.cli.options import (
     SizeOption,
 )
 from fuseline.cli.pictures import tell_of
-from fuseline.cli.programs import parse_names, parse_sizes, program_of_text, read_text
+from fuseline.cli.programs import parse_names, parse_sizes, read_text
 from fuseline.cli.progress import ProgressLine
 from fuseline.errors import InfeasibleError, PlanError
 
 if TYPE_CHECKING:
-    from fuseline.ir.program import Program
     from fuseline.plan.arena.types import Incumbent, Instance, PlanResult
     from fuseline.plan.joint import JointPlan
 
@@ -131,7 +130,7 @@ def _placed_buffers(instance: Instance, asked: Mapping[str, Any]) -> PlanResult:
 
 
 def _planned_program(
-    program: str | Program,
+    program: str,
     shape: str | None,
     dtype: str | None,
     outputs: str | None,
@@ -153,7 +152,7 @@ def _planned_program(
     )
 
 
-def _read(argument: str) -> Instance | str | Program:
+def _read(argument: str) -> Instance | str:
     """Buffers or a program, told apart by the ending ``.csv`` and by how the text begins."""
     from fuseline.plan.arena.instance_csv import MAX_FILE_BYTES, is_instance_text, parse_csv, read_csv
 
@@ -163,7 +162,7 @@ def _read(argument: str) -> Instance | str | Program:
     if is_instance_text(text):
         where = "standard input" if argument == "-" else "CSV" if text is argument else argument
         return parse_csv(text, os.path.basename(where) if os.path.isfile(where) else where, where)
-    return program_of_text(text).source
+    return text
 
 
 def _refuse_for_instance(options: Mapping[str, object]) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from fuseline.cli.interrupts import INTERRUPTED
 from fuseline.cli.progress import ProgressLine
@@ -15,43 +15,19 @@ from fuseline.errors import DataFileError, LimitError, UnitError
 
 if TYPE_CHECKING:
     from fuseline.api.explanation import Measured
-    from fuseline.ir.program import Program
 
 MAX_THREADS = 4096
 
 
-class ReadProgram(NamedTuple):
-    """A program as a command was given it, and what the functions of `fuseline.api` take for it."""
-
-    text: str
-    source: str | Program
-    """The formula itself, or the program of a graph in text form."""
-
-
-def read_program(argument: str) -> ReadProgram:
-    """The program given as formula, file or ``-``: a formula, or a graph as ``emit --target graph`` writes it.
+def read_program(argument: str) -> str:
+    """The text of the program given as formula, file or ``-``: a formula, or a graph as ``emit --target graph`` writes.
 
     What names an existing file, or ends in ``.fl``, is a file. Raises `OSError` for a file that cannot be read or does
-    not exist and for a directory, `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB,
-    `TextFormError` for a graph that breaks its form.
+    not exist and for a directory, `DataFileError` for one that is not UTF-8 text, `LimitError` for one over 16 MiB.
     """
     from fuseline.frontends.formula import MAX_TEXT_BYTES
 
-    return program_of_text(read_text(argument, MAX_TEXT_BYTES))
-
-
-def program_of_text(text: str) -> ReadProgram:
-    """The program in a text, which has at most 16 MiB."""
-    from fuseline.frontends.formula import MAX_TEXT_BYTES
-    from fuseline.ir.text import is_graph_text, parse_graph
-
-    if not is_graph_text(text):
-        return ReadProgram(text, text)
-    if len(text) > MAX_TEXT_BYTES:
-        raise LimitError(_too_long("the graph", MAX_TEXT_BYTES))
-    from fuseline.ir.program import untyped
-
-    return ReadProgram(text, untyped(parse_graph(text)))
+    return read_text(argument, MAX_TEXT_BYTES)
 
 
 def read_text(argument: str, most_bytes: int) -> str:
@@ -122,7 +98,7 @@ def parse_names(names: str | None) -> list[str] | None:
 
 
 def measured_rows(
-    source: str | Program,
+    source: str,
     n: str | None,
     dtype: str | None,
     threads: str | None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import keyword
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from fuseline.frontends.lalr import Parser, Token, UnexpectedCharacter, Unexpect
 from fuseline.ir.dtype import DTYPES, dtype
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import MAX_NODES
+from fuseline.ir.names import is_name
 from fuseline.ir.node import Attrs, Node, literal, literal_value, make
 from fuseline.ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
 from fuseline.ir.size import Dim, named
@@ -120,11 +120,6 @@ def _integer(text: str) -> int:
         return int(Decimal(text))
 
 
-def _is_name(text: str) -> bool:
-    """Whether Python reads this name as it stands: it reads ``ﬁ`` as ``fi``, under which no output would be found."""
-    return text.isidentifier() and (text.isascii() or unicodedata.normalize("NFKC", text) == text)
-
-
 @dataclass(slots=True)
 class _Binding:
     node: Node
@@ -183,7 +178,7 @@ class _Actions:
     def check_target(self, name: Token) -> None:
         self.refuse_after_bare(name)
         text = name[0]
-        if not _is_name(text) or text in _PYTHON_ONLY or text in _NAMED_VALUES:
+        if not is_name(text) or text in _PYTHON_ONLY or text in _NAMED_VALUES:
             self.fail(f"{text!r} cannot be the name of a value", name)
         if text.startswith("_"):
             self.fail("a name that is bound starts with a letter, since it may become an output's name", name)
@@ -214,7 +209,7 @@ class _Actions:
 
     def dim(self, token: Token) -> Dim:
         if token.lastgroup == "NAME":
-            if not _is_name(token[0]) or keyword.iskeyword(token[0]):
+            if not is_name(token[0]):
                 self.fail(f"{token[0]!r} cannot be the name of a size", token)
             return named(token[0])
         value = self.number_value(token)
@@ -284,7 +279,7 @@ class _Actions:
             self.fail(f"{name!r} cannot be the name of an input: calls use it as an option", token)
         if name in SPELLINGS and name not in self.inputs and self.following(token) != ":":
             self.fail(f"{name} is a function; call it, as in {name}(x)", token)
-        if not _is_name(name):
+        if not is_name(name):
             self.fail(f"{name!r} is not a name as Python writes them", token)
 
     def following(self, token: Token) -> str:

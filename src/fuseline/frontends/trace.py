@@ -7,7 +7,6 @@ program; arrays that the function closes over are inputs whose value is known, n
 from __future__ import annotations
 
 import inspect
-import keyword
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
@@ -21,6 +20,7 @@ from fuseline.frontends.frames import SourceBlock
 from fuseline.ir.dtype import F64, I64, DType, dtype
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import MAX_NODES
+from fuseline.ir.names import is_output_name
 from fuseline.ir.node import Attrs, Node, const, literal, make
 from fuseline.ir.program import RESERVED_INPUTS, Declaration, Program, ValueNames
 from fuseline.ops import OPERATIONS
@@ -236,7 +236,7 @@ class Recording:
         if not named or returned is None:
             raise TraceError(f"{self.name} returns nothing; it must return the arrays it computes")
         for name in named:
-            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            if not is_output_name(name):
                 raise TraceError(f"{self.name}: {name!r} cannot be the name of an output, a field of a named tuple")
         return named
 

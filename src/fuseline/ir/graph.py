@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fuseline.errors import LimitError
+from fuseline.ir.names import check_output_names
 from fuseline.ir.node import Node
 from fuseline.ir.types import TensorType
 
@@ -23,6 +24,9 @@ class Graph:
 
     ``inputs`` are input nodes in call order; ``nodes`` the instructions (neither inputs nor numbers), operands before
     their users; ``outputs`` (name, node) pairs; ``names`` the source's names of values.
+
+    Raises `UsageError` for outputs that no named tuple could hold, or that share a name, and `LimitError` for more than
+    1,000,000 instructions.
     """
 
     __slots__ = ("__dict__", "inputs", "names", "nodes", "outputs")
@@ -38,6 +42,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self.nodes = tuple(nodes) if nodes is not None else tuple(instructions([n for _, n in self.outputs]))
         self.names: Mapping[Node, str] = MappingProxyType(dict(names or {}))
+        check_output_names(self.output_names)
         if len(self.nodes) > MAX_NODES:
             raise LimitError(f"the graph has {len(self.nodes):,} instructions; the limit is {MAX_NODES:,}")
 

@@ -10,6 +10,7 @@ from typing import Any
 from fuseline.errors import TypeRuleError, UnknownNameError, UnsupportedError, UsageError, nearest
 from fuseline.ir.dtype import DType
 from fuseline.ir.graph import Graph, topological
+from fuseline.ir.names import is_name
 from fuseline.ir.node import Node, make
 from fuseline.ir.size import Shape
 
@@ -124,9 +125,11 @@ def untyped(graph: Graph) -> Program:
         if node.op == "repeat":
             raise UnsupportedError("a graph with a repeated part is no program; write the part out")
         made[node] = make(node.op, tuple([made.get(a, a) for a in node.args]), node.attrs)
-    for name in (*graph.input_names, *graph.output_names):
-        if not name.isidentifier():
-            raise UsageError(f"an input or output of a program is called by letters, digits and _, not {name!r}")
+    if not graph.outputs:
+        raise UsageError("a program returns something; the graph has no outputs")
+    for name in graph.input_names:
+        if not is_name(name):
+            raise UsageError(f"an input of a program is called by a name as Python has them, not {name!r}")
     if reserved := sorted(RESERVED_INPUTS.intersection(graph.input_names)):
         raise UsageError(f"no input may be called {reserved[0]}, which calls of a kernel use; rename it in the graph")
     outputs = tuple([(name, made.get(n, n)) for name, n in graph.outputs])

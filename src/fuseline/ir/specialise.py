@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from fuseline.errors import FuselineError, LiteralError, ShapeError
@@ -36,15 +37,18 @@ def specialise(program: Program, types: Mapping[str, TensorType]) -> Graph:
 
 @in_default_environment
 def specialise_for_numbers(
-    program: Program, types: Mapping[str, TensorType], numbers: frozenset[str]
+    program: Program,
+    types: Mapping[str, TensorType],
+    numbers: frozenset[str],
+    known: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[Graph, Limits]:
     """The same where ``numbers`` are inputs that a call gives Python numbers for, typed bool, int64, uint64 or
-    float64.
+    float64, and ``known`` are inputs that are numbers of the program for this once, and no inputs of the graph.
 
     Each operation converts them to the dtype of the arrays beside them, as it does the numbers of the program. With the
     graph come the limits of what is an integer.
     """
-    work = _Specialisation(program, types, numbers)
+    work = _Specialisation(program, types, numbers, known)
     with collection_paused():
         for node in program.nodes:
             try:
@@ -73,7 +77,9 @@ _NODES = {Node}
 
 
 class _Specialisation:
-    def __init__(self, program: Program, types: Mapping[str, TensorType], numbers: frozenset[str]) -> None:
+    def __init__(
+        self, program: Program, types: Mapping[str, TensorType], numbers: frozenset[str], known: Mapping[str, int]
+    ) -> None:
         self.program = program
         self.values: dict[Node, Any] = {}
         self.inputs: list[Node] = []
@@ -84,6 +90,9 @@ class _Specialisation:
         self.types: dict[tuple[object, ...], TensorType] = {}
         """The type of an operation on operands of certain types, by their identity: large programs have few."""
         for declared in program.inputs:
+            if declared.name in known:
+                self.values[make("input", (), (("name", declared.name),))] = known[declared.name]
+                continue
             typed = make("input", (), (("name", declared.name),), types[declared.name])
             value = _WeakNode(typed) if declared.name in numbers else typed
             self.values[make("input", (), (("name", declared.name),))] = value
@@ -128,8 +137,8 @@ class _Specialisation:
         """An operation with operands that are numbers of the call, among numbers or beside arrays."""
         among_numbers = not any(isinstance(v, Node) for v in operands)
         beside = self.meeting(row, operands[1:] if node.op == "where" else operands)
-        # Integers are compared by value, and numbers among themselves have the widest dtype of their kind already.
-        kept = among_numbers or (row.type_rule == "compare" and beside.is_integer)
+        # Integers are compared by value, and floats among themselves have the widest dtype of their kind already.
+        kept = row.type_rule == "compare" if beside.is_integer else among_numbers
         strong = [self.strengthened(v, None if kept else beside) for v in operands]
         if node.op == "where":
             strong[0] = self.strengthened(operands[0], None)

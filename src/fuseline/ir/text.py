@@ -24,6 +24,7 @@ from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import Graph
 from fuseline.ir.infer import MAX_NESTING, result_type
 from fuseline.ir.literals import number_const
+from fuseline.ir.names import check_output_names
 from fuseline.ir.node import Attrs, Node, bits_value, const, const_bits, make, number_bits
 from fuseline.ir.size import Dim, Shape, Size, named
 from fuseline.ir.types import TensorType, TupleType, Type
@@ -175,6 +176,7 @@ class _Reader:
             raise TextFormError("nothing follows the return line")
         if found := _RETURN.match(text):
             self.outputs = [self.output(part) for part in _split(found["outputs"])]
+            check_output_names([name for name, _ in self.outputs])
         elif found := _LINE.match(text):
             if found["op"] == "repeat":
                 self.open_repeat = found

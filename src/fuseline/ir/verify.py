@@ -34,7 +34,6 @@ def verify(graph: Graph) -> Graph:
     for name, node in graph.outputs:
         _check(node in known or node.op == "const", f"the output {name} is not computed")
         _check(isinstance(node.type, TensorType), f"the output {name} is several results, or has no type")
-    _check(len(set(graph.output_names)) == len(graph.outputs), "two outputs have one name")
     labels = [graph.label(n) for n in (*graph.inputs, *graph.nodes)]
     _check(len(set(labels)) == len(labels), "two values have one name")
     return graph

@@ -30,6 +30,8 @@ from fuseline.runtime.operands import (
     OperandTypes,
     WeakDType,
     as_arrays,
+    long_integers,
+    out_of_range,
     protocol_operands,
     speaks_for_itself,
 )
@@ -214,6 +216,8 @@ class ElementwiseKernel:
         outputs = self.signature.places(out)
         if any(speaks_for_itself(v) for v in (*values, *outputs)):
             return self._call_foreign(values, outputs if out is not None else None)
+        if (long := long_integers(values, self.signature.inputs, self._declared)) is not None:
+            return self._call_with_long_integers(values, outputs, long)
         arrays, dtypes = as_arrays(values, self.signature.inputs, self._declared)
         if self._check_shapes is not None:
             self._check_shapes({name: a.shape for name, a in zip(self.signature.inputs, arrays, strict=True)})
@@ -225,6 +229,12 @@ class ElementwiseKernel:
             self._remember(dtypes, made)
         results = self._run(made, arrays, outputs, values if is_repeatable else None)
         return self.signature.result(results)
+
+    def _call_with_long_integers(
+        self, values: Sequence[Any], outputs: Sequence[Array | None], long: Mapping[str, int]
+    ) -> Any:
+        """A call with integers of `long_integers`; only who knows the program can do more than refuse them."""
+        raise out_of_range(long)
 
     def _call_foreign(self, values: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
         """A call with operands that take part in NumPy's ufunc protocol, which therefore decides."""

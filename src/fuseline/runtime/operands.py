@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuseline.errors import NumberRangeError, TypeRuleError, named_number
+from fuseline.errors import NumberRangeError, TypeRuleError, named_number, shown_number
 from fuseline.ir.dtype import DType
 from fuseline.runtime.arrays import FIRST_USER_TYPE
 
@@ -100,6 +100,48 @@ def _with_numbers(
         arrays.append(_number_array(v, dtype or _dtype_beside(dtypes, v), name) if is_weak else v)
         types.append(arrays[-1].dtype.newbyteorder("="))
     return arrays, tuple(types)
+
+
+def long_integers(
+    values: Sequence[Any], names: Sequence[str], declared: Sequence[DType | None]
+) -> dict[str, int] | None:
+    """The Python integers that have no dtype before they meet others, by the names of their inputs; None without any.
+
+    Where no array is beside them these are those beyond int64, and beside arrays of several dtypes those beyond 64
+    bits. Beside one dtype every number takes it. Raises `NumberRangeError` for one that no float holds either.
+    """
+    if not any(type(v) is int and not -(2**63) <= v < 2**63 for v in values):
+        return None
+    weak = [type(v) in _WEAK_TYPES and d is None for v, d in zip(values, declared, strict=True)]
+    beside = {
+        d.numpy if d is not None else np.asarray(v).dtype.newbyteorder("=")
+        for v, d, is_weak in zip(values, declared, weak, strict=True)
+        if not is_weak
+    }
+    if len(beside) == 1:
+        return None
+    found = {
+        name: v
+        for v, name, is_weak in zip(values, names, weak, strict=True)
+        if is_weak and type(v) is int and (_wide(v) is None if beside else not -(2**63) <= v < 2**63)
+    }
+    for name, number in found.items():
+        if number.bit_length() > _MOST_FLOAT_BITS:
+            raise NumberRangeError(f"the input {name}: {named_number(number)} does not fit float64")
+    return found or None
+
+
+_MOST_FLOAT_BITS = 1023
+
+
+def out_of_range(long: Mapping[str, int]) -> NumberRangeError:
+    """What is raised where one of `long_integers` meets integers in more than a comparison."""
+    name, number = next(iter(long.items()))
+    scalar = f", or NumPy's scalar, as in np.uint64({number})" if 0 < number < 2**64 else ""
+    return NumberRangeError(
+        f"the input {name} is {shown_number(number)}, which the integers that it meets cannot hold (those of a call "
+        f"without arrays are int64); give a float{scalar}"
+    )
 
 
 def _wide(number: Any) -> np.dtype[Any] | None:

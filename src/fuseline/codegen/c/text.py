@@ -21,9 +21,10 @@ from fuseline.plan.loopnest import Access, Loop, LoopNest, Statement, build_nest
 _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
 register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-bool true false main memcpy asm typeof linux unix errno signgam
-fpclassify isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isunordered signbit
-abs labs llabs
+bool true false main memcpy asm typeof typeof_unqual linux unix errno signgam math_errhandling alloca strdupa strndupa
+fpclassify iscanonical iseqsig isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal
+issignaling issubnormal isunordered iszero signbit abs labs llabs
+be16toh be32toh be64toh htobe16 htobe32 htobe64 htole16 htole32 htole64 le16toh le32toh le64toh
 alignas alignof and and_eq asm bitand bitor catch char8_t char16_t char32_t class compl concept consteval constexpr
 constinit const_cast co_await co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace
 new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast requires static_assert
@@ -33,17 +34,27 @@ static_cast template this thread_local throw try typeid typename using virtual w
 be read by either."""
 _CALLED = LIBM | {"fabs", "fma", "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmod"}
 _RESERVED = frozenset(_RESERVED_WORDS.split()) | _CALLED | {f"{name}f" for name in _CALLED}
-_OTHER_MEANING = re.compile(r"\w+_t|[A-Z][A-Z0-9_]+|i[0-9]*")
-"""Names that the headers may hold as types (int64_t) or macros (NULL, NAN, INT8_MAX, M_PI, FP_ZERO); loop indices."""
+_OTHER_MEANING = re.compile(r"\w+_t|[A-Z][A-Z0-9_]+|M_[A-Z0-9_]+(f[0-9]*x?|l)|i[0-9]*")
+"""Names that the headers may hold as types (int64_t) or macros (NULL, NAN, INT8_MAX, M_PIf, FP_ZERO); loop indices."""
 _DECLARED_WORDS = """
-acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim finite
-floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint
-lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn significand sin
-sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
+acos acosh acospi asin asinh asinpi atan atan2 atan2pi atanh atanpi canonicalize cbrt ceil compoundn copysign cos cosh
+cospi drem erf erfc exp exp10 exp10m1 exp2 exp2m1 expm1 fabs fdim finite floor fma fmax fmaximum fmaximum_mag
+fmaximum_mag_num fmaximum_num fmaxmag fmin fminimum fminimum_mag fminimum_mag_num fminimum_num fminmag fmod frexp fromfp
+fromfpx gamma getpayload hypot ilogb isinf isnan j0 j1 jn ldexp lgamma llogb llrint llround log log10 log10p1 log1p log2
+log2p1 logb logp1 lrint lround modf nan nearbyint nextafter nextdown nexttoward nextup pow pown powr remainder remquo
+rint rootn round roundeven rsqrt scalb scalbln scalbn setpayload setpayloadsig significand sin sincos sinh sinpi sqrt
+tan tanh tanpi tgamma totalorder totalordermag trunc ufromfp ufromfpx y0 y1 yn
 """
-_DECLARED = frozenset(f"{word}{end}" for word in _DECLARED_WORDS.split() for end in ("", "f", "l"))
-_DECLARED_BY_STRING = re.compile(r"(mem|str|stp)[a-z]+|bcmp|bcopy|bzero|r?index|ffsl{0,2}|explicit_bzero")
-"""Functions that <math.h> and <string.h> declare: another function cannot have their names, a variable may."""
+_FORMAT = r"([fld]|f[0-9]+x?|d[0-9]+x?)"
+_DECLARED_BY_MATH = re.compile(
+    rf"({'|'.join(_DECLARED_WORDS.split())}){_FORMAT}?(_r)?|{_FORMAT}(add|div|fma|mul|sqrt|sub){_FORMAT}?"
+)
+_DECLARED_BY_STRING = re.compile(
+    r"(mem|str|stp)[a-z]+(_[lr])?|bcmp|bcopy|bzero|r?index|ffsl{0,2}|explicit_bzero|basename|sig(abbrev|descr)_np"
+    r"|strerror(name|desc)_np|timingsafe_\w+|rawmemchr|swab"
+)
+"""Functions that <math.h> and <string.h> declare, in C23 and with extensions: another function cannot have their names,
+a variable may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +246,8 @@ def _nests(launch: Launch) -> Iterator[tuple[LoopNest, frozenset[Node]]]:
 
 def _function_name(name: str) -> str:
     base = _identifier(name)
-    used = base in _RESERVED or base in _DECLARED or base.startswith("fl_")
-    used = used or _OTHER_MEANING.fullmatch(base) is not None or _DECLARED_BY_STRING.fullmatch(base) is not None
+    meanings = (_OTHER_MEANING, _DECLARED_BY_MATH, _DECLARED_BY_STRING)
+    used = base in _RESERVED or base.startswith("fl_") or any(meaning.fullmatch(base) for meaning in meanings)
     return f"{base}_kernel" if used else base
 
 
