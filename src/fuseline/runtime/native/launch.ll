@@ -202,7 +202,13 @@ ready:
   %keeps = icmp eq i64 %lets_others, 0
   br i1 %keeps, label %brief, label %release
 brief:
+  ; Threads of the pool need no lock of the interpreter's.
+  br i1 %alone, label %brief_alone, label %brief_shared
+brief_alone:
   call void @fl_run_alone(ptr %job)
+  br label %finished
+brief_shared:
+  call void @fl_run(ptr %pool, ptr %job)
   br label %finished
 release:
   %state = call ptr @PyEval_SaveThread()
