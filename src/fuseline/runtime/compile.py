@@ -113,20 +113,25 @@ def _body(graph: Graph, target: LlvmTarget, still: Still) -> Body:
     )
 
 
-_LARGEST_FRAME_BYTES = 64 << 10
-"""Of the caller's stack for a body; one that needs more gets memory of its own, at a microsecond or two a call."""
+_LARGEST_FRAME_BYTES = 8 << 10
+"""Of the caller's stack for a body; one that needs more gets memory of its own, at a microsecond or two a call. Blocks
+and lists take up to some 35 KiB beside it (native/block.ll), and a thread may have 64 KiB."""
+_LINES_OF_LARGE_FRAMES = 2_000
+"""A text of so many lines may need more: it is compiled once, with what gives it a stack, needed or not."""
 _SPARE_STACK_BYTES = 256 << 10
 """For what a body calls, and for handlers of signals."""
 
 
 def body_image(text: str, target: LlvmTarget) -> Image:
     """The compiled body of LLVM ``text``, with a stack of its own where it keeps much there."""
-    if not jit.is_long(text):
+    if not jit.is_long(text) and text.count("\n") < _LINES_OF_LARGE_FRAMES:
         image = jit.compile_text(text, target)
         if frame.frame_bytes(image, SYMBOL, target.architecture) <= _LARGEST_FRAME_BYTES:
             return image
     image = jit.compile_text(on_own_stack(text, target.architecture), target)
     needed = frame.frame_bytes(image, INSIDE_SYMBOL, target.architecture)
+    if needed <= _LARGEST_FRAME_BYTES:
+        return image  # its size stays 0: the caller's stack will do
     code = bytearray(image.code)
     struct.pack_into("<Q", code, image.exports[SIZE_SYMBOL], needed + _SPARE_STACK_BYTES)
     return replace(image, code=bytes(code))

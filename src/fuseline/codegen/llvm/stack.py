@@ -1,7 +1,7 @@
 """Bodies whose values fill more stack than a thread may have: they run on memory of their own.
 
 A body keeps what does not fit registers in its stack frame, which grows with the number of values that wait. Threads
-have 8 MiB of stack on most systems and as little as 128 KiB on some.
+have 8 MiB of stack on most systems, and as little as 64 KiB where a program or a system asks for that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from fuseline.codegen.llvm.body import SYMBOL
 
 INSIDE_SYMBOL, SIZE_SYMBOL = f"{SYMBOL}_inside", "stack_bytes"
-"""The body itself, and the eight bytes that say how much memory its stack takes; known when it is compiled."""
+"""The body itself, and the eight bytes that say how much memory its stack takes, known when it is compiled; 0 where it
+needs none of its own."""
 
 # switch(end of the stack, function, and its four arguments), as machine code: LLVM reads assembly only of the machine
 # that it runs on.
@@ -48,7 +49,7 @@ _SWITCHES = {
 
 
 def on_own_stack(text: str, architecture: str) -> str:
-    """The text of a body behind a function of its name that gives it a stack.
+    """The text of a body behind a function of its name that gives it a stack, unless the size of that stays 0.
 
     It calls ``fl_take`` and ``fl_give`` of runtime/native/reserve.ll for that, which have memory set aside where the
     system has none: whoever loads the code sees to it that this is enough.
@@ -63,6 +64,9 @@ declare ptr @fl_take(i64)
 declare void @fl_give(ptr)
 define void @{SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags) nounwind {{
   %size = load volatile i64, ptr @{SIZE_SYMBOL}
+  %none = icmp eq i64 %size, 0
+  br i1 %none, label %callers_stack, label %own_stack
+own_stack:
   %memory = call ptr @fl_take(i64 %size)
   %end = getelementptr i8, ptr %memory, i64 %size
   %address = ptrtoint ptr %end to i64
@@ -70,6 +74,9 @@ define void @{SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags) 
   %stack = inttoptr i64 %aligned to ptr
   call void @switch(ptr %stack, ptr @{INSIDE_SYMBOL}, ptr %operands, ptr %increments, i64 %vectors, i64 %flags)
   call void @fl_give(ptr %memory)
+  ret void
+callers_stack:
+  tail call void @{INSIDE_SYMBOL}(ptr %operands, ptr %increments, i64 %vectors, i64 %flags)
   ret void
 }}
 """
