@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fuseline.codegen.targets import EMIT_TARGETS, Functions
-from fuseline.errors import UnknownNameError, UnsupportedError
+from fuseline.errors import TypeRuleError, UnknownNameError, UnsupportedError
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.graph import Graph
 
@@ -30,9 +30,13 @@ def emit_text(
     Raises `UnknownNameError` for another target, `UnsupportedError` for options of another target and for a program
     that the target cannot express.
     """
-    if target not in EMIT_TARGETS:
+    if not isinstance(target, str) or target not in EMIT_TARGETS:
         *others, last = EMIT_TARGETS
         raise UnknownNameError(f"no target is called {target!r}; there are {', '.join(others)} and {last}")
+    if not isinstance(functions, str) or functions not in ("own", "libm"):
+        raise UnknownNameError(f"functions are 'own' or 'libm', not {functions!r:.60}")
+    if not isinstance(header, bool):
+        raise TypeRuleError(f"header is True or False, not {header!r:.60}")
     for option, given in ((f"functions {functions}", functions != "own"), ("a header", header)):
         if given and target != "c":
             raise UnsupportedError(f"{option} can be asked for only with --target c (the target c in Python)")

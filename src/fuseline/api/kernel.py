@@ -6,7 +6,6 @@ An elementwise program runs as compiled code and is a NumPy ufunc as well; one w
 from __future__ import annotations
 
 import functools
-import keyword
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
@@ -23,6 +22,7 @@ from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph, topological
+from fuseline.ir.names import is_name
 from fuseline.ir.node import Node
 from fuseline.ir.program import Declaration, Program
 from fuseline.ir.size import Shape, check_given
@@ -67,10 +67,14 @@ def compile(source: Source, outputs: Sequence[str] | None = None, *, name: str |
         name: name of the kernel, of its ufunc and of its named tuples.
 
     Nothing is compiled before the dtypes are known: each combination is compiled at its first call and kept.
+
+    Raises `FormulaError` and its kin for what is no program, `UsageError` for a name that Python does not take.
     """
     program = as_program(source, outputs)
-    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise UsageError(f"{name!r} cannot be the name of a kernel: its results are a named tuple of that name")
+    if name is not None and not is_name(name):
+        raise UsageError(
+            f"name is {name!r:.60}, which cannot be the name of a kernel: its results are a named tuple of that name"
+        )
     return kernel_of(program, name or _name_of(source))
 
 
@@ -215,7 +219,11 @@ class Kernel:
     # ── specialising ──
 
     def typed_graph(self, dtypes: OperandTypes) -> Graph:
-        """The optimised graph for these input dtypes, shapes left open."""
+        """The optimised graph for these input dtypes, one for each input, shapes left open."""
+        if not isinstance(dtypes, Sequence) or len(dtypes) != len(self.inputs):
+            raise TypeRuleError(
+                f"dtypes are NumPy dtypes, one for each of {', '.join(self.inputs)}, not {dtypes!r:.60}"
+            )
         return optimize(self._specialised_graph(dtypes)[0])
 
     def _specialised_graph(

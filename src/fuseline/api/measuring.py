@@ -102,6 +102,8 @@ def measure(
     and `UsageError` for an ``n`` or thread counts that count nothing; `MeasuringInterrupted` for an interrupt while
     rows are timed.
     """
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress is a function of the name of each step, not {progress!r:.60}")
     tell = progress or (lambda _: None)
     _check_counts(n, thread_counts)
     program = as_program(source, outputs)

@@ -122,7 +122,9 @@ def plan_program(
     capacity_bytes = capacity_in_bytes(capacity)
     time_limit_s = require_time_limit_s(time_limit_s)
     with collection_paused():
-        _, program, amounts = prepared(source, shape, dtype_of(dtype or EXPLAINED_DTYPE), outputs, sizes)
+        _, program, amounts = prepared(
+            source, shape, dtype_of(EXPLAINED_DTYPE if dtype is None else dtype), outputs, sizes
+        )
         graph = storage_graph(program, lambda node: int(amounts.bytes_of(node)), alignment)
     return plan_graph(
         graph,

@@ -14,8 +14,9 @@ from fuseline.ir.dtype import DType
 from fuseline.ir.dtype import dtype as dtype_of
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import interpret
+from fuseline.ir.names import is_name
 from fuseline.ir.program import Program, untyped
-from fuseline.ir.size import Shape, names_in, sizes_wanted
+from fuseline.ir.size import Dim, Shape, Size, named, names_in, sizes_wanted
 from fuseline.ir.specialise import input_types, specialise
 from fuseline.ir.text import is_graph_text, parse_graph
 from fuseline.passes.pipeline import optimize as run_pipeline
@@ -150,9 +151,21 @@ def graph(
         return refuse_outputs(source, outputs)
     program = as_program(source, outputs)
     check_sizes(program, {} if sizes is None else sizes)
-    if shape is not None and not isinstance(shape, Sequence):
-        raise ShapeError(f"a shape is a tuple of lengths or sizes, as (4096, 14336), not {shape!r:.60}")
-    return specialise(program, input_types(program, dtype_of(dtype), shape, sizes))
+    return specialise(program, input_types(program, dtype_of(dtype), _checked_shape(shape), sizes))
+
+
+def _checked_shape(shape: object) -> Shape | None:
+    """A shape of lengths and sizes as a tuple; NumPy's integers are lengths, and a name is a size."""
+    if shape is None:
+        return None
+    given = shape if isinstance(shape, Sequence) and not isinstance(shape, str | bytes) else (None,)
+    dims: list[Dim] = []
+    for d in given:
+        dim = int(d) if isinstance(d, np.integer) else named(d) if isinstance(d, str) and is_name(d) else d
+        if not isinstance(dim, Size) and not _is_length(dim):
+            raise ShapeError(f"a shape is a tuple of lengths or sizes, as (4096, 14336), not {shape!r:.60}")
+        dims.append(dim)
+    return tuple(dims)
 
 
 def typed(program: Program, dtype: DType, shape: Shape | None, sizes: Mapping[str, int]) -> Graph:
@@ -183,7 +196,7 @@ def optimize(g: Graph) -> Graph:
 
 
 @in_default_environment
-def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) -> Any:
+def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named_arrays: Any) -> Any:
     """The outputs of a graph by the interpreter, the plain and slow definition of what it means.
 
     Arrays are given by input name and converted to the input's dtype where that loses nothing; a Python number takes
@@ -193,11 +206,13 @@ def evaluate(g: Graph, arrays: Mapping[str, Any] | None = None, **named: Any) ->
     that the dtype cannot hold and `ShapeError` for shapes that do not fit declarations or each other.
     """
     g = _as_graph(g, "evaluate")
-    given = {**(arrays or {}), **named}
+    if arrays is not None and not isinstance(arrays, Mapping):
+        raise TypeRuleError(f"arrays are given by the names of their inputs, as {{'x': x}}, not {arrays!r:.60}")
+    given = {**(arrays or {}), **named_arrays}
     unknown = [n for n in given if n not in g.input_names]
     if unknown:
         raise ShapeError(
-            f"no input is called {', '.join(unknown)}; the inputs are {', '.join(g.input_names) or 'none'}"
+            f"no input is called {', '.join(map(str, unknown))}; the inputs are {', '.join(g.input_names) or 'none'}"
         )
     feeds = {}
     for node in g.inputs:

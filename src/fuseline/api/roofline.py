@@ -62,6 +62,7 @@ from fuseline.units import Quantity, parse_rate, parse_shape, shifted
 
 if TYPE_CHECKING:
     from fuseline.api.program import Source
+    from fuseline.ir.node import Node
 
 DeviceFiles = Iterable[str | Path]
 
@@ -133,12 +134,16 @@ def classify(
         device=(device, (str, Device), "a name or a Device"),
         operation=(operation, str, "a name as 'gemm'"),
         sizes=(sizes, Mapping, "a mapping of names to sizes"),
+        peaks=(peaks, str, "a kind of peak, as 'datasheet'"),
+        allow_mixed=(allow_mixed, (bool, np.bool_), "True or False"),
         pipes=(pipes, Mapping, "a mapping of pipes to rates"),
         name=(name, str, "a text"),
         measured_on=(measured_on, str, "the name of a machine"),
         cost=(cost, ShapeCost, "a ShapeCost, as formula_cost gives"),
         csv=(csv, (str, Path), "a path"),
     )
+    for key in sizes or ():
+        check_types(sizes=(key, str, "called by names"))
     dtype = dtype_name(dtype)
     chosen = rule_named(rule)
     check_kind(peaks)
@@ -230,6 +235,7 @@ def formula_cost(
     from fuseline.ir.dtype import dtype as dtype_of
     from fuseline.plan.launch import fused
 
+    check_types(shape=(shape, (str, int, tuple, list), "lengths, as (4096, 14336) or '4096x14336'"))
     default = None if shape is None else parse_shape(shape)
     program = as_program(formula)
     bound = bound_sizes(program, sizes, arrays=True)
@@ -241,10 +247,15 @@ def formula_cost(
     launches = fused(g).launches
     ledger = make_ledger(launches, amounts)
     computed = compute_dtype([node.dtype for node in (*g.inputs, *g.nodes)])
+    numbers = {node: name for name, node in g.outputs if node.op == "const"}
+
+    def called(node: Node) -> str:
+        return numbers[node] if node in numbers else g.label(node)
+
     tensors = []
     for launch in launches:
         for nodes, output in ((launch.reads, False), (launch.writes, True)):
-            tensors += [Tensor(g.label(n), amounts.elements(n), n.dtype.name, output) for n in nodes]
+            tensors += [Tensor(called(n), amounts.elements(n), n.dtype.name, output) for n in nodes]
     work = {"vector": (ledger.flops, computed.computed.name)}
     open_shape = () if default is None or all(d.shape is not None for d in program.inputs) else default
     named = bound | {f"axis{i}": size for i, size in enumerate(open_shape)}

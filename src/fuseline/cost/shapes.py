@@ -16,7 +16,7 @@ import numpy as np
 
 from fuseline.cost.operands import OperandTypes, parse_operands
 from fuseline.cost.shape_cost import ShapeCost, Sizes, Tensor
-from fuseline.errors import ShapeError, UnknownNameError, nearest
+from fuseline.errors import ShapeError, UnknownNameError, nearest, shown_number
 from fuseline.machine.dtypes import BITS, INTEGERS, canonical_dtype
 
 DEFAULT_SCALES = "block-32"
@@ -36,13 +36,19 @@ VECTOR_OPERATIONS = frozenset({"norm", "softmax", "reduction", "copy", "elementw
 """Operations whose arithmetic, if any, runs on the vector pipe."""
 
 
+MAX_SIZE = 2**128
+"""Products of several such sizes are still floats."""
+
+
 def _sizes(least: int = 1, **given: Any) -> dict[str, Sizes]:
     """Sizes checked and normalised: whole, at least ``least``."""
     checked: dict[str, Sizes] = {}
     for name, value in given.items():
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if value < least:
-                raise ShapeError(f"{name} must be at least {least}, not {value}")
+                raise ShapeError(f"{name} must be at least {least}, not {shown_number(value)}")
+            if value > MAX_SIZE:
+                raise ShapeError(f"{name} may be at most 2**128, not {shown_number(value)}")
             checked[name] = int(value)
             continue
         array = np.asarray(value)

@@ -77,7 +77,10 @@ class Recording:
         """Arguments for the function: a traced value for every input."""
         positional: list[object] = []
         named: dict[str, object] = {}
-        parameters = inspect.signature(function).parameters
+        try:
+            parameters = inspect.signature(function).parameters
+        except ValueError:
+            raise TraceError(f"the parameters of {self.name} are not known; trace a function that calls it") from None
         unknown = [n for n in constants if n not in parameters]
         if unknown:
             raise TraceError(f"{self.name} has no parameter {unknown[0]}; it has {', '.join(parameters) or 'none'}")

@@ -83,6 +83,8 @@ def read_text_file(path: str | Path, most_bytes: int) -> str:
             data = stream.read(most_bytes + 1)
     except OSError as error:
         raise DataFileError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # of a null byte in the name
+        raise DataFileError(f"{str(path)!r}: cannot be read: {error}") from error
     if len(data) > most_bytes:
         raise DataFileError(f"{path}: larger than {most_bytes // 2**20} MiB")
     try:

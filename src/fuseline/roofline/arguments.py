@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.errors import UnitError, UnknownNameError, UsageError
+from fuseline.errors import UnitError, UnknownNameError, UsageError, shown_number
 from fuseline.units import SourceKind
 
 
@@ -98,7 +98,8 @@ def paths(files: Any) -> tuple[str | Path, ...]:
     except TypeError as error:
         raise UnitError(f"device_files must be paths, not {files!r:.60}") from error
     for path in found:
-        check_types(device_files=(path, (str, Path), "paths"))
+        if not isinstance(path, (str, Path)):
+            raise UnitError(f"device_files must be paths, not {path!r:.60}")
     return found
 
 
@@ -106,4 +107,7 @@ def one_number(name: str, value: Any) -> float:
     """One number; arrays, text and truth values are refused by name."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise UnitError(f"{name} must be one number, not {value!r:.60}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise UnitError(f"{name} must be a number that a float64 holds, not {shown_number(value)}") from None

@@ -81,8 +81,12 @@ def capacity_in_bytes(capacity: object) -> int | None:
     return found
 
 
+_MAX_ALIGNMENT_BYTES = 2**60
+"""What all buffers of an instance may have together."""
+
+
 def require_alignment(alignment: object) -> int:
-    """An alignment in bytes, at least 1.
+    """An alignment in bytes, from 1 to 2**60.
 
     Raises:
         PlanError: anything else.
@@ -90,4 +94,6 @@ def require_alignment(alignment: object) -> int:
     found = whole_number(alignment, "an alignment")
     if found < 1:
         raise PlanError("an alignment is at least 1 byte; 1 means that every offset will do")
+    if found > _MAX_ALIGNMENT_BYTES:
+        raise PlanError("an alignment is at most 2**60 bytes")
     return found
