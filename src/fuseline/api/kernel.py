@@ -89,13 +89,18 @@ def fuse(function: None = None, *, name: str | None = None) -> Callable[[Callabl
 def fuse(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Decorator: the kernel of a Python function written with operators and NumPy's functions.
 
-    The function is called once, with stand-ins that record what it does. Usable bare or as ``@fuse(name="gelu")``.
+    The function is called once, with stand-ins that record what it does. Usable bare or as ``@fuse(name="gelu")``. The
+    kernel has the function's name, module and documentation, and the function itself as ``__wrapped__``.
     """
     if function is None:
         return functools.partial(fuse, name=name)
     kernel = compile(function, name=name)
     kernel.__wrapped__ = function
     kernel.__doc__ = function.__doc__ or kernel.__doc__
+    kernel.__module__ = getattr(function, "__module__", None) or kernel.__module__
+    if name is None:
+        kernel.__name__ = getattr(function, "__name__", kernel.name)
+        kernel.__qualname__ = getattr(function, "__qualname__", kernel.name)
     return kernel
 
 
@@ -107,9 +112,13 @@ def _name_of(source: Source) -> str:
 
 def kernel_of(program: Program, name: str) -> Kernel:
     """The kind of kernel that ``program`` needs."""
+    made: Kernel
     if _reduces(program):
-        return ReducingKernel(program, name)
-    return CapturingKernel(program, name) if program.captures else UfuncKernel(program, name)
+        made = ReducingKernel(program, name)
+    else:
+        made = CapturingKernel(program, name) if program.captures else UfuncKernel(program, name)
+    made.__name__ = made.__qualname__ = name
+    return made
 
 
 class Kernel:
@@ -121,6 +130,8 @@ class Kernel:
 
     program: Program
     signature: Signature
+    __name__: str
+    __qualname__: str
     __wrapped__: Callable[..., Any]
 
     if TYPE_CHECKING:  # each kind of kernel has its own
@@ -202,7 +213,8 @@ class Kernel:
         return f"<fuseline kernel {self.__doc__ if self.__doc__ else self.name}>"
 
     def __reduce__(self) -> Any:
-        return kernel_of, (self.program, self.name), {"__doc__": self.__doc__}
+        shown = {key: getattr(self, key) for key in ("__doc__", "__name__", "__qualname__", "__module__")}
+        return kernel_of, (self.program, self.name), shown
 
     def _recorded(self, values: Sequence[Any], out: Any) -> Any:
         """The results of a call in a function that is being traced, which this program becomes part of; else None."""
@@ -400,6 +412,8 @@ class ReducingKernel(Kernel):
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
         out = named.pop("out", None)
+        if out is ...:
+            return self.signature.with_arrays(self(*args, **named))
         for name, array in self.program.captures.items():
             if self.signature.positions[name] >= len(args):
                 named.setdefault(name, array)

@@ -161,7 +161,7 @@ def _checked_shape(shape: object) -> Shape | None:
     given = shape if isinstance(shape, Sequence) and not isinstance(shape, str | bytes) else (None,)
     dims: list[Dim] = []
     for d in given:
-        dim = int(d) if isinstance(d, np.integer) else named(d) if isinstance(d, str) and is_name(d) else d
+        dim: Any = int(d) if isinstance(d, np.integer) else named(d) if isinstance(d, str) and is_name(d) else d
         if not isinstance(dim, Size) and not _is_length(dim):
             raise ShapeError(f"a shape is a tuple of lengths or sizes, as (4096, 14336), not {shape!r:.60}")
         dims.append(dim)

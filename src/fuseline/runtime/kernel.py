@@ -207,6 +207,8 @@ class ElementwiseKernel:
     @in_default_environment  # for what NumPy converts and copies on the way; bodies enter it themselves
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         out = named.pop("out", None)
+        if out is ...:
+            return self.signature.with_arrays(self._call(args, named))
         if named or len(args) != self._input_count:
             values = self.signature.operands(args, named)
             if self._fast is not None:

@@ -53,6 +53,11 @@ class Signature:
         """What a call returns for the values of its outputs."""
         return values[0] if self.is_single else self.result_type(*values)
 
+    def with_arrays(self, result: Any) -> Any:
+        """What ``out=...`` asks for: arrays of no axes where a call returns scalars, as NumPy's ufuncs do."""
+        values = (result,) if self.is_single else result
+        return self.result([np.asarray(v) if isinstance(v, np.generic) else v for v in values])
+
     def operands(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """One value for each input. Raises `TypeRuleError` for names that are unknown, missing or given twice."""
         unknown = [n for n in named if self.positions.get(n, -1) < len(args)]
