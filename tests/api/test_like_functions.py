@@ -69,7 +69,7 @@ def test_an_ellipsis_for_out_gives_arrays_where_scalars_would_come(kernel: Any) 
                 assert isinstance(found, np.ndarray)
                 assert found.dtype == expected.dtype and np.array_equal(found, expected)
             assert isinstance(kernel(x=x, out=...), tuple if len(kernel.outputs) > 1 else np.ndarray)
-    with pytest.raises(TypeError, match="ellipsis|array"):
+    with pytest.raises(TypeError, match="must be an array"):
         kernel(1.5, out=(...,) * len(kernel.outputs))
 
 
