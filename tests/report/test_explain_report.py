@@ -23,9 +23,10 @@ from fuseline.errors import UnsupportedError
 from fuseline.machine.files import parse_device_text
 from fuseline.report.catalogue import LANGUAGES, check_catalogues, text, topic_texts, topics
 from fuseline.report.document import Document, Remarks, Section, head_and_tail
-from fuseline.report.explain_document import bench_document, explain_document, note_text, operation_text
+from fuseline.report.explain_document import bench_document, explain_document, operation_text
 from fuseline.report.html import html_document
 from fuseline.report.json_text import json_lines
+from fuseline.report.measured_document import note_text
 from fuseline.report.terminal import LEAST_WIDTH, TerminalView, plain_text
 from fuseline.report.views import register
 from fuseline.report.wrapping import cut, width_of

@@ -17,7 +17,7 @@ from fuseline.ir.node import Node
 from fuseline.ir.size import Shape
 from fuseline.ir.text import const_text
 from fuseline.ops import OPERATIONS
-from fuseline.report.catalogue import resolve_language, text, topic_texts
+from fuseline.report.catalogue import resolve_language, text
 from fuseline.report.document import (
     Bar,
     Bars,
@@ -29,24 +29,21 @@ from fuseline.report.document import (
     Fact,
     Facts,
     Gap,
-    Remarks,
     Row,
     Section,
     Table,
     head_and_tail,
 )
+from fuseline.report.measured_document import label_text, measured_section, remarks_block
 from fuseline.report.remarks import (
-    Remark,
     dataflow_remarks,
-    implementation_name,
-    measured_remarks,
     memory_remarks,
     number,
     ratio,
     shown_name,
     traffic_remarks,
 )
-from fuseline.units import Quantity, SourceKind, format_bytes, format_number, format_percent, format_rate, format_time
+from fuseline.units import Quantity, SourceKind, format_bytes, format_number, format_percent, format_time
 
 HEAD_ROWS, TAIL_ROWS = 24, 8
 """Rows of a long table that are shown before and after the gap."""
@@ -64,14 +61,14 @@ def explain_document(e: Explanation, lang: str | None = None) -> Document:
     sections = [_dataflow(e, language), _traffic(e, language), _memory(e, language)]
     if e.measured:
         title = text("explain.section.measured", language)
-        sections.append(_measured(e.measured, e.graph, title, language))
+        sections.append(measured_section(e.measured, e.graph, title, language))
     return Document(text("explain.title", language, **facts, device=e.device.title), tuple(sections), language)
 
 
 def bench_document(graph: Graph, rows: Sequence[Measured], source: str, lang: str | None = None) -> Document:
     """The report on measurements alone."""
     language = resolve_language(lang)
-    section = _measured(rows, graph, text("explain.section.measured_alone", language), language)
+    section = measured_section(rows, graph, text("explain.section.measured_alone", language), language)
     program = [_source(source, language)] if source else []
     section = Section(section.title, (*program, *section.blocks))
     title = text("explain.bench_title", language, count=number(len(graph.nodes)))
@@ -97,10 +94,6 @@ def shape_name(shape: Shape) -> str:
     return "×".join(map(str, shape)) or "()"
 
 
-def _remarks(found: Sequence[Remark], language: str) -> Remarks:
-    return Remarks(tuple(remark.text(language) for remark in found))
-
-
 # ── dataflow ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -110,7 +103,7 @@ def _dataflow(e: Explanation, language: str) -> Section:
     blocks.append(_optimized(flow.text, language))
     if flow.instructions:
         blocks += [_instructions(e, language), _dataflow_facts(flow, language)]
-    blocks.append(_remarks(dataflow_remarks(e), language))
+    blocks.append(remarks_block(dataflow_remarks(e), language))
     return Section(text("explain.section.dataflow", language), tuple(blocks))
 
 
@@ -152,14 +145,14 @@ def _short_line(line: str, language: str) -> str:
 
 def _instructions(e: Explanation, language: str) -> Table:
     columns = (
-        Column(_label("dataflow.number", language), numeric=True, tone="faint"),
-        Column(_label("dataflow.value", language), flexible=True, tone="strong"),
-        Column(_label("dataflow.operation", language), flexible=True),
-        Column(_label("dataflow.level", language), numeric=True),
-        Column(_label("dataflow.users", language), numeric=True),
-        Column(_label("dataflow.last_use", language), numeric=True),
+        Column(label_text("dataflow.number", language), numeric=True, tone="faint"),
+        Column(label_text("dataflow.value", language), flexible=True, tone="strong"),
+        Column(label_text("dataflow.operation", language), flexible=True),
+        Column(label_text("dataflow.level", language), numeric=True),
+        Column(label_text("dataflow.users", language), numeric=True),
+        Column(label_text("dataflow.last_use", language), numeric=True),
     )
-    output = _label("dataflow.output", language)
+    output = label_text("dataflow.output", language)
     head, hidden, tail = head_and_tail(e.dataflow.instructions, HEAD_ROWS, TAIL_ROWS)
     rows: list[Row] = []
     for part in (head, tail):
@@ -210,12 +203,8 @@ def _dataflow_facts(flow: Dataflow, language: str) -> Facts:
     return Facts(tuple(_fact(f"dataflow.{key}", number(value), language) for key, value in values.items()))
 
 
-def _label(key: str, language: str) -> str:
-    return text(f"explain.{key}", language)
-
-
 def _fact(key: str, value: str, language: str) -> Fact:
-    return Fact(_label(key, language), value, _label(f"{key}_note", language))
+    return Fact(label_text(key, language), value, label_text(f"{key}_note", language))
 
 
 # ── traffic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,7 +216,7 @@ def _traffic(e: Explanation, language: str) -> Section:
         _comparison(t, language),
         _traffic_bars(t, language),
         _traffic_facts(e, language),
-        _remarks(traffic_remarks(e), language),
+        remarks_block(traffic_remarks(e), language),
     )
     return Section(text("explain.section.traffic", language), blocks)
 
@@ -235,9 +224,9 @@ def _traffic(e: Explanation, language: str) -> Section:
 def _comparison(t: Traffic, language: str) -> Table:
     columns = (
         Column("", flexible=True),
-        Column(_label("traffic.unfused", language), numeric=True),
-        Column(_label("traffic.fused", language), numeric=True, tone="strong"),
-        Column(_label("traffic.ratio", language), numeric=True, tone="faint"),
+        Column(label_text("traffic.unfused", language), numeric=True),
+        Column(label_text("traffic.fused", language), numeric=True, tone="strong"),
+        Column(label_text("traffic.ratio", language), numeric=True, tone="faint"),
     )
     a, b, refused = t.unfused, t.fused, t.refused
     of_bytes, of_work = refused.get("memory", ()), refused.get("vector", ())
@@ -256,22 +245,22 @@ def _comparison(t: Traffic, language: str) -> Table:
 def _compared(key: str, before: float, after: float, shown: Formatter, language: str) -> Cells:
     """A row of the comparison; ``shown`` formats both figures."""
     times = f"{ratio(before / after)}×" if after else ""
-    return Cells((_label(f"traffic.{key}", language), shown(before), shown(after), times))
+    return Cells((label_text(f"traffic.{key}", language), shown(before), shown(after), times))
 
 
 def _times(key: str, before: float | None, after: float | None, reasons: Sequence[str], language: str) -> Cells:
     """A row of times, or why they are not known, said once."""
     if before is None or after is None:
-        unknown = _label("traffic.unknown", language)
-        return Cells((_label(f"traffic.{key}", language), _unknown(reasons, language), unknown, ""))
+        unknown = label_text("traffic.unknown", language)
+        return Cells((label_text(f"traffic.{key}", language), _unknown(reasons, language), unknown, ""))
     return _compared(key, before, after, format_time, language)
 
 
 def _unknown(reasons: Sequence[str], language: str) -> str:
     """``unknown``, and what is wrong with the figure where the device has one: ``unknown (sparse peak)``."""
     if not reasons:
-        return _label("traffic.unknown", language)
-    named = [_label(f"source.{reason.replace(' ', '_')}", language) for reason in reasons]
+        return label_text("traffic.unknown", language)
+    named = [label_text(f"source.{reason.replace(' ', '_')}", language) for reason in reasons]
     separator = text("explain.list.separator", language)
     return text("explain.traffic.unknown_because", language, reasons=separator.join(named))
 
@@ -279,7 +268,9 @@ def _unknown(reasons: Sequence[str], language: str) -> str:
 def _traffic_bars(t: Traffic, language: str) -> Bars:
     longest = max(t.unfused.bytes, t.fused.bytes) or 1
     sides = {"unfused": t.unfused.bytes, "fused": t.fused.bytes}
-    return Bars(tuple(Bar(_label(f"traffic.{k}", language), b / longest, format_bytes(b)) for k, b in sides.items()))
+    return Bars(
+        tuple(Bar(label_text(f"traffic.{k}", language), b / longest, format_bytes(b)) for k, b in sides.items())
+    )
 
 
 def _traffic_facts(e: Explanation, language: str) -> Facts:
@@ -293,17 +284,17 @@ def _traffic_facts(e: Explanation, language: str) -> Facts:
     tensor_note = text("explain.fact.tensor_note", language, elements=number(t.largest_elements), dtype=t.largest_dtype)
     intensity = f"{format_number(t.arithmetic_intensity_flop_per_byte)} FLOP/B"
     facts = [
-        Fact(_label("fact.tensor", language), format_bytes(t.largest_bytes), tensor_note),
-        Fact(_label("fact.flops", language), _per_element(t), flops_note),
+        Fact(label_text("fact.tensor", language), format_bytes(t.largest_bytes), tensor_note),
+        Fact(label_text("fact.flops", language), _per_element(t), flops_note),
         _fact("fact.intensity", intensity, language),
         _ridge("matrix", t.ridge_point_flop_per_byte, t.matrix_peak, t.bandwidth, language),
         _ridge("vector", t.ridge_point_vector_flop_per_byte, t.vector_peak, t.bandwidth, language),
         _bandwidth(t.bandwidth, language),
-        Fact(_label("fact.launch", language), str(t.launch_latency), source_text(t.launch_latency, language)),
+        Fact(label_text("fact.launch", language), str(t.launch_latency), source_text(t.launch_latency, language)),
         Fact(
-            _label("fact.bound", language),
-            _label(f"bound.{t.bound}", language),
-            _label("bound.launches_note" if t.launch_dominated else f"bound.{t.bound}_note", language),
+            label_text("fact.bound", language),
+            label_text(f"bound.{t.bound}", language),
+            label_text("bound.launches_note" if t.launch_dominated else f"bound.{t.bound}_note", language),
         ),
     ]
     return Facts(tuple(facts))
@@ -317,18 +308,18 @@ def _per_element(t: Traffic) -> str:
 
 
 def _bandwidth(bandwidth: Quantity | None, language: str) -> Fact:
-    label = _label("fact.bandwidth", language)
+    label = label_text("fact.bandwidth", language)
     if bandwidth is None:
-        return Fact(label, _label("traffic.unknown", language), _label("fact.bandwidth_unknown", language))
+        return Fact(label, label_text("traffic.unknown", language), label_text("fact.bandwidth_unknown", language))
     return Fact(label, str(bandwidth), source_text(bandwidth, language))
 
 
 def _ridge(pipe: str, ridge: float | None, peak: Quantity | None, bandwidth: Quantity | None, language: str) -> Fact:
-    label = _label(f"fact.ridge_{pipe}", language)
+    label = label_text(f"fact.ridge_{pipe}", language)
     if bandwidth is None:
-        return Fact(label, _label("traffic.unknown", language), _label("fact.bandwidth_unknown", language))
+        return Fact(label, label_text("traffic.unknown", language), label_text("fact.bandwidth_unknown", language))
     if peak is None:
-        return Fact(label, _label("traffic.unknown", language), _label("fact.ridge_unknown", language))
+        return Fact(label, label_text("traffic.unknown", language), label_text("fact.ridge_unknown", language))
     facts = {"peak": str(peak), "dtype": peak.dtype, "source": source_kind(peak, language), "bandwidth": str(bandwidth)}
     reasons = no_ratio_because(peak) or no_ratio_because(bandwidth)
     value = _unknown(reasons, language) if ridge is None else f"{format_number(ridge)} FLOP/B"
@@ -337,7 +328,7 @@ def _ridge(pipe: str, ridge: float | None, peak: Quantity | None, bandwidth: Qua
 
 def source_kind(quantity: Quantity, language: str) -> str:
     """How a figure came to be known, in a word."""
-    return _label(f"source.{quantity.source.kind.value.replace(' ', '_')}", language)
+    return label_text(f"source.{quantity.source.kind.value.replace(' ', '_')}", language)
 
 
 def source_text(quantity: Quantity, language: str) -> str:
@@ -358,20 +349,20 @@ def _memory(e: Explanation, language: str) -> Section:
     if m.assignment:
         blocks.append(_assignment(e, m.assignment, "assignment", language))
         blocks.append(_arena(e, language))
-    blocks.append(_remarks(memory_remarks(e), language))
+    blocks.append(remarks_block(memory_remarks(e), language))
     return Section(text("explain.section.memory", language), tuple(blocks))
 
 
 def _arena(e: Explanation, language: str) -> Table:
     """Order, offset and lifetime of each value in one arena."""
     columns = (
-        Column(_label("memory.step", language), numeric=True, tone="faint"),
-        Column(_label("memory.value", language), flexible=True, tone="strong"),
-        Column(_label("memory.offset", language), numeric=True, tone="strong"),
-        Column(_label("memory.over", language)),
-        Column(_label("memory.lower", language), numeric=True),
-        Column(_label("memory.upper", language), numeric=True),
-        Column(_label("memory.size", language), numeric=True),
+        Column(label_text("memory.step", language), numeric=True, tone="faint"),
+        Column(label_text("memory.value", language), flexible=True, tone="strong"),
+        Column(label_text("memory.offset", language), numeric=True, tone="strong"),
+        Column(label_text("memory.over", language)),
+        Column(label_text("memory.lower", language), numeric=True),
+        Column(label_text("memory.upper", language), numeric=True),
+        Column(label_text("memory.size", language), numeric=True),
     )
     head, hidden, tail = head_and_tail(e.memory.arena, HEAD_ROWS, TAIL_ROWS)
     rows: list[Row] = []
@@ -392,10 +383,10 @@ def _arena(e: Explanation, language: str) -> Table:
 def _plans(e: Explanation, language: str) -> Table:
     m = e.memory
     columns = (
-        Column(_label("memory.plan", language), flexible=True),
-        Column(_label("memory.buffers", language), numeric=True, tone="strong"),
-        Column(_label("memory.bytes", language), numeric=True),
-        Column(_label("memory.alive", language), numeric=True),
+        Column(label_text("memory.plan", language), flexible=True),
+        Column(label_text("memory.buffers", language), numeric=True, tone="strong"),
+        Column(label_text("memory.bytes", language), numeric=True),
+        Column(label_text("memory.alive", language), numeric=True),
     )
     plans = {
         "naive": (m.naive_buffers, m.naive_bytes, ""),
@@ -404,7 +395,7 @@ def _plans(e: Explanation, language: str) -> Table:
         "in_arena": (1, m.placement.peak_bytes, ""),
     }
     rows = [
-        Cells((_label(f"memory.{key}", language), number(buffers), format_bytes(size), alive))
+        Cells((label_text(f"memory.{key}", language), number(buffers), format_bytes(size), alive))
         for key, (buffers, size, alive) in plans.items()
     ]
     return Table(columns, tuple(rows))
@@ -412,15 +403,15 @@ def _plans(e: Explanation, language: str) -> Table:
 
 def _assignment(e: Explanation, placed: Sequence[Placed], title: str, language: str) -> Table:
     columns = (
-        Column(_label("memory.step", language), numeric=True, tone="faint"),
-        Column(_label("memory.value", language), flexible=True, tone="strong"),
-        Column(_label("memory.buffer", language), numeric=True, tone="strong"),
-        Column(_label("memory.in_place", language)),
-        Column(_label("memory.last", language), numeric=True),
-        Column(_label("memory.size", language), numeric=True),
+        Column(label_text("memory.step", language), numeric=True, tone="faint"),
+        Column(label_text("memory.value", language), flexible=True, tone="strong"),
+        Column(label_text("memory.buffer", language), numeric=True, tone="strong"),
+        Column(label_text("memory.in_place", language)),
+        Column(label_text("memory.last", language), numeric=True),
+        Column(label_text("memory.size", language), numeric=True),
     )
-    end = _label("memory.end", language)
-    yes = _label("memory.yes", language)
+    end = label_text("memory.end", language)
+    yes = label_text("memory.yes", language)
     head, hidden, tail = head_and_tail(placed, HEAD_ROWS, TAIL_ROWS)
     rows: list[Row] = []
     for part in (head, tail):
@@ -431,74 +422,4 @@ def _assignment(e: Explanation, placed: Sequence[Placed], title: str, language: 
             rows.append(Cells((str(p.first), value, str(p.buffer), in_place, last, format_bytes(p.size_bytes))))
         if part is head and hidden:
             rows.append(Gap(text("explain.gap.values", language, count=number(hidden))))
-    return Table(columns, tuple(rows), _label(f"memory.{title}", language))
-
-
-# ── measured ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _measured(rows: Sequence[Measured], graph: Graph, title: str, language: str) -> Section:
-    blocks: list[Block] = []
-    for threads in sorted({r.threads for r in rows}):
-        group = [r for r in rows if r.threads == threads]
-        blocks += [_measurements(group, threads, language), _speed_bars(group, language)]
-    blocks.append(_remarks(measured_remarks(rows, graph), language))
-    return Section(title, tuple(b for b in blocks if not (isinstance(b, Bars) and not b.bars)))
-
-
-def _measurements(rows: Sequence[Measured], threads: int, language: str) -> Table:
-    columns = (
-        Column(_label("measured.implementation", language), flexible=True),
-        Column(_label("measured.time", language), numeric=True),
-        Column("±", numeric=True, tone="faint"),
-        Column(_label("measured.speedup", language), numeric=True, tone="strong"),
-        Column(_label("measured.bandwidth", language), numeric=True),
-        Column(_label("measured.limit", language), numeric=True),
-        Column(_label("measured.error", language), numeric=True),
-    )
-    shown = [_measurement(r, language) for r in rows]
-    subject = text("explain.measured.subject", language, n=number(rows[0].n), dtype=rows[0].dtype)
-    threads_text = threads_name(threads, language)
-    return Table(columns, tuple(shown), f"{threads_text} · {subject}")
-
-
-def threads_name(threads: int, language: str) -> str:
-    """``one thread``, ``4 threads``."""
-    key = "one" if threads == 1 else "many"
-    return text(f"explain.threads.{key}", language, **({} if threads == 1 else {"count": number(threads)}))
-
-
-def _measurement(row: Measured, language: str) -> Row:
-    name = implementation_name(row.implementation, language)
-    if row.median_s is None:
-        note = note_text(row.note, language)
-        return Gap(text("explain.measured.note", language, implementation=name, note=note) if note else name)
-    none = _label("measured.none", language)
-    spread = none if row.spread_s is None else format_percent(row.spread_s / row.median_s, 0)
-    speed = none if row.speedup is None else f"{ratio(row.speedup)}×"
-    bandwidth = none if row.bytes_per_s is None else format_rate(row.bytes_per_s)
-    limit = none if row.fraction_of_limit is None else format_percent(row.fraction_of_limit)
-    error = none if row.max_abs_error is None else f"{row.max_abs_error:.1e}"
-    return Cells((name, format_time(row.median_s), spread, speed, bandwidth, limit, error))
-
-
-def note_text(note: str, language: str) -> str:
-    """A note of a measurement (English in the data, on one line) in a language, where the catalogue has it."""
-    shown = " ".join(printable(note, keep="\n").split())
-    for key, words in topic_texts("explain", "en").items():
-        if key.startswith("note.") and (found := re.fullmatch(_pattern(words), shown)):
-            return text(f"explain.{key}", language, **found.groupdict())
-    return shown
-
-
-def _pattern(words: str) -> str:
-    """A regular expression for a catalogue's text with any values in its fields."""
-    return re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*)", re.escape(words))
-
-
-def _speed_bars(rows: Sequence[Measured], language: str) -> Bars:
-    times = [(r, r.median_s) for r in rows if r.median_s is not None]
-    slowest = max((t for _, t in times), default=1.0) or 1.0
-    return Bars(
-        tuple(Bar(implementation_name(r.implementation, language), t / slowest, format_time(t)) for r, t in times)
-    )
+    return Table(columns, tuple(rows), label_text(f"memory.{title}", language))

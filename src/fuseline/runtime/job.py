@@ -74,11 +74,12 @@ class JobPlan:
 
 
 def plan_of_steps(
-    shape: nest.Shape, shapes: tuple[nest.Shape, ...], strides: tuple[nest.Strides, ...], inputs: int, step_ns: float
+    shape: nest.Shape, strides: tuple[nest.Strides, ...], inputs: int, step_ns: float, thread_limit: int
 ) -> JobPlan:
-    """The plan of ``shape`` steps, each of which is work enough to be worth handing out, as a row that is reduced."""
+    """The plan of ``shape`` steps, each of which is work enough to be worth handing out, as a row that is reduced.
+    Every operand has ``strides`` for all axes."""
     pace = max(int(1e6 / step_ns), 1)
-    return _plan(shape, shapes, strides, inputs, threads.thread_count(), pace, 0, long_steps=True)
+    return _plan(shape, (shape,) * len(strides), strides, inputs, thread_limit, pace, 0, long_steps=True)
 
 
 def plan_of(

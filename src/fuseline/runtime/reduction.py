@@ -113,7 +113,11 @@ def _value(x: Array, outside: int, count: int, inside: int, form: _Form) -> Arra
     down = inside > 1
     loop = reducing_loop(Reduction(form.op, form.dtype, down))
     while True:
-        work = (_of_columns if down else _of_rows)(outside, count, inside, x.itemsize, threads.thread_count())
+        limit = threads.thread_count()
+        if down:
+            work = _of_columns(outside, count, inside, x.itemsize, limit)
+        else:
+            work = _of_rows(outside, count, x.itemsize, limit)
         value = recycle.empty((outside * work.blocks * inside,), x.dtype)
         iterate.run_steps(loop, work.plan, [data_address(x), data_address(work.extents), data_address(value)])
         if work.blocks == 1:
@@ -132,7 +136,7 @@ class _Work:
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_rows(rows: int, count: int, inside: int, item_bytes: int, thread_limit: int) -> _Work:
+def _of_rows(rows: int, count: int, item_bytes: int, thread_limit: int) -> _Work:
     blocks = -(-count // _BLOCK_ITEMS)
     extents = np.full(blocks, _BLOCK_ITEMS, np.int64)
     extents[-1] = count - (blocks - 1) * _BLOCK_ITEMS
@@ -142,7 +146,7 @@ def _of_rows(rows: int, count: int, inside: int, item_bytes: int, thread_limit: 
         (blocks * item_bytes, item_bytes),
     )
     step_ns = _STEP_NS + _BYTE_NS * item_bytes * min(count, _BLOCK_ITEMS)
-    return _Work(_plan((rows, blocks), strides, step_ns), extents, blocks)
+    return _Work(plan_of_steps((rows, blocks), strides, 2, step_ns, thread_limit), extents, blocks)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -160,8 +164,4 @@ def _of_columns(outside: int, count: int, inside: int, item_bytes: int, thread_l
         (blocks * row_bytes, row_bytes, TILE_BYTES),
     )
     step_ns = _STEP_NS + _BYTE_NS * min(row_bytes, TILE_BYTES) * min(count, _BLOCK_ROWS)
-    return _Work(_plan((outside, blocks, tiles), strides, step_ns), extents, blocks)
-
-
-def _plan(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], step_ns: float) -> JobPlan:
-    return plan_of_steps(shape, (shape,) * len(strides), strides, 2, step_ns)
+    return _Work(plan_of_steps((outside, blocks, tiles), strides, 2, step_ns, thread_limit), extents, blocks)

@@ -18,26 +18,32 @@ def read(path: Path | str) -> str:
         return ""
 
 
-def data_caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[int, int]:
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def data_caches(folder: Path = _CACHES) -> dict[int, int]:
     """Bytes of the caches that the first core's data goes through, by level; empty where the system does not say."""
-    found: dict[int, int] = {}
-    for cache in sorted(folder.glob("index*")):
-        kind, level, size = (read(cache / name) for name in ("type", "level", "size"))
-        if kind in ("Data", "Unified") and level.isdigit() and _bytes(size):
-            found[int(level)] = _bytes(size)
-    return dict(sorted(found.items()))
+    return {level: size for level, path in _levels(folder).items() if (size := _bytes(read(path / "size")))}
 
 
 @functools.cache
-def sharers(level: int, folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+def sharers(level: int, folder: Path = _CACHES) -> int:
     """How many processors share the first core's data cache of ``level``; 1 where the system does not say."""
+    path = _levels(folder).get(level)
+    spans = [span.split("-") for span in read(path / "shared_cpu_list").split(",")] if path is not None else []
+    if not all(end.isdigit() for span in spans for end in span):
+        return 1
+    return sum(int(span[-1]) - int(span[0]) + 1 for span in spans) or 1
+
+
+def _levels(folder: Path) -> dict[int, Path]:
+    """Where the system describes each cache that data goes through, by level from the nearest."""
+    found = {}
     for cache in sorted(folder.glob("index*")):
-        kind, own_level, listed = (read(cache / name) for name in ("type", "level", "shared_cpu_list"))
-        if kind in ("Data", "Unified") and own_level == str(level):
-            spans = [span.split("-") for span in listed.split(",")]
-            if all(end.isdigit() for span in spans for end in span):
-                return sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
-    return 1
+        level = read(cache / "level")
+        if level.isdigit() and read(cache / "type") in ("Data", "Unified"):
+            found[int(level)] = cache
+    return dict(sorted(found.items()))
 
 
 def _bytes(text: str) -> int:
