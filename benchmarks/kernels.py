@@ -11,6 +11,7 @@ way; in it the peer, fuseline and the copy limit take turns. README.md says how 
 from __future__ import annotations
 
 import argparse
+import compileall
 import datetime
 import json
 import os
@@ -25,6 +26,7 @@ import tables
 from peers import PEERS, is_installed, thread_environment
 from rows import versions
 
+import fuseline
 from fuseline.runtime import host, threads
 from programs import PROGRAMS
 
@@ -41,6 +43,7 @@ def main() -> None:
     if options.data and options.data.exists() and options.from_data:
         data = json.loads(options.data.read_text(encoding="utf-8"))
     else:
+        compileall.compile_dir(Path(fuseline.__file__).parent, quiet=1)  # as installing does
         data = measure(options)
         if options.data:
             options.data.write_text(json.dumps(data), encoding="utf-8")

@@ -17,10 +17,10 @@ import numpy as np
 
 import fuseline
 import programs
-from fuseline.codegen.llvm import that_matter
+from fuseline.codegen.llvm.still import that_matter
 from fuseline.passes.pipeline import optimize
 from fuseline.runtime import host, iterate
-from fuseline.runtime.compile import assembly_text
+from fuseline.runtime.generate import assembly_text
 from fuseline.runtime.loop import Body
 from programs import Program
 

@@ -342,8 +342,9 @@ def _compiles(data: dict[str, Any]) -> str:
     runs = len(next(iter(own["cold"].values())))
     how = f"""\
 From each formula to its first result, medians of {runs} new processes each. *Alone*: in a process that has run another
-program. *First*: the first kernel of a process, everything after `import fuseline`, which loads most of
-fuseline, LLVM and the code around bodies. *Cold*: with an empty cache. *Warm*: with the kernel in it.
+program. *First*: the first kernel of a process, everything after `import fuseline`, which loads the rest of
+fuseline and the code around bodies. *Cold*: with an empty cache, which takes LLVM. *Warm*: with the kernel in it. A
+process's first result of bfloat16 takes the import of ml_dtypes.
 
 """
     return how + table(["program", "alone, cold", "alone, warm", "first, cold", "first, warm"], lines)

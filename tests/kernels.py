@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 
-from fuseline.codegen.llvm import LlvmTarget, body_text
+from fuseline.codegen.llvm.body import body_text
+from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.ir.build import Expr, input_node
 from fuseline.ir.dtype import F32, DType
 from fuseline.ir.graph import Graph
 from fuseline.runtime import host
-from fuseline.runtime.compile import body_image
+from fuseline.runtime.generate import body_image
 from fuseline.runtime.image import LoadedImage
 from fuseline.runtime.loop import Body, Loop, Still, Variant
 

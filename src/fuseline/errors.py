@@ -6,7 +6,6 @@ Every error that fuseline raises on purpose is a ``FuselineError`` and also the 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from fuseline.excerpts import located, source_line
@@ -130,5 +129,7 @@ def named_number(value: object) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The names in ``known``, at most three, that look most like ``name``, best first; empty when none is close."""
+    import difflib  # needed when something has gone wrong
+
     folded = {k.lower(): k for k in known}
     return [folded[m] for m in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]

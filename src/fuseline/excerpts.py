@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -34,6 +33,8 @@ def columns_of(character: str) -> int:
     """Columns that one character takes in a terminal: two for a wide one, none for a combining mark."""
     if character.isascii():
         return 1
+    import unicodedata  # seldom needed
+
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

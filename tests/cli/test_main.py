@@ -93,6 +93,8 @@ import os, signal, sys
 from fuseline.cli import main
 from types import ModuleType
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell starts with it ignored
+
 def interrupt(*_):
     os.kill(os.getpid(), signal.SIGINT)
     print("went on")

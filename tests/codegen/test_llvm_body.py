@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from arrays import first_difference, random_array, same_bits
-from fuseline.codegen.llvm import body, body_text, lockstep, target
+from fuseline.codegen.llvm import body, lockstep
+from fuseline.codegen.llvm.body import body_text
+from fuseline.codegen.llvm.target import target
 from fuseline.errors import LimitError, UnknownNameError, UnsupportedError
 from fuseline.ir.build import Expr, call, fma, input_node, where
 from fuseline.ir.dtype import BF16, F32, F64, DType

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import fuseline as fl
 from arrays import first_difference, same_bits
-from fuseline.codegen.llvm import LlvmTarget, body_text, target
+from fuseline.codegen.llvm.body import body_text
+from fuseline.codegen.llvm.target import LlvmTarget, target
 from fuseline.ir.build import call
 from fuseline.ir.dtype import F32, F64, DType
 from fuseline.ir.graph import Graph

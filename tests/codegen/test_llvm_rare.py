@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arrays import first_difference, same_bits
-from fuseline.codegen.llvm import body_text
+from fuseline.codegen.llvm.body import body_text
 from fuseline.codegen.llvm.order import RareWork, schedule
 from fuseline.ir.build import Expr, call, where
 from fuseline.ir.dtype import F32, F64
@@ -76,7 +76,7 @@ def nested_in_steps() -> Graph:
 @pytest.mark.parametrize("graph", [two_choices(), chained(), shared_with_ordinary_work(), nested(), nested_in_steps()])
 @pytest.mark.parametrize("name", ["native", host.target_names()[0]])
 def test_marked_choices_give_the_same_bits_for_any_mixture_of_lanes(graph: Graph, name: str) -> None:
-    from fuseline.codegen.llvm import target
+    from fuseline.codegen.llvm.target import target
 
     chosen = host.host_target() if name == "native" else target(name)
     d = graph.inputs[0].dtype.numpy

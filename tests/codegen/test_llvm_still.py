@@ -10,7 +10,9 @@ import pytest
 
 import fuseline as fl
 from arrays import first_difference, same_bits
-from fuseline.codegen.llvm import LlvmTarget, body_text, target, that_matter
+from fuseline.codegen.llvm.body import body_text
+from fuseline.codegen.llvm.still import that_matter
+from fuseline.codegen.llvm.target import LlvmTarget, target
 from fuseline.ir.build import call
 from fuseline.ir.dtype import DTYPES, F64
 from fuseline.ir.graph import Graph

@@ -12,7 +12,7 @@ from accuracy_functions import ONE_ARGUMENT, TWO_ARGUMENTS, exact, hard_cases, s
 from accuracy_judge import error_in_ulps, judge
 from coefficient_specifications import PIECES, Pieces
 
-from fuseline.codegen.llvm import target
+from fuseline.codegen.llvm.target import target
 from fuseline.ir.interpret import interpret
 from fuseline.mathlib.expand import expand
 from fuseline.mathlib.functions import FUNCTIONS

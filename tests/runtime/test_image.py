@@ -10,14 +10,15 @@ import struct
 import numpy as np
 import pytest
 
-from fuseline.codegen.llvm import body_text, target
+from fuseline.codegen.llvm.body import body_text
+from fuseline.codegen.llvm.symbols import SYMBOL
+from fuseline.codegen.llvm.target import target
 from fuseline.errors import CompilerError
 from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import F64
 from fuseline.ir.graph import Graph
 from fuseline.runtime import elf, host, iterate, jit, native
 from fuseline.runtime.image import Image, LoadedImage, symbol_address
-from fuseline.runtime.loop import SYMBOL
 from kernels import loop_of, multiply_add_graph
 from process_facts import mappings
 

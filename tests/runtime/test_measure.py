@@ -13,7 +13,7 @@ import pytest
 
 import fuseline as fl
 from fuseline.cli.main import run
-from fuseline.codegen.llvm import target
+from fuseline.codegen.llvm.target import target
 from fuseline.errors import CompilerError, LimitError, UnsupportedError
 from fuseline.runtime import cpuid, host, image, measure
 from fuseline.runtime.copy_limit import copy_limit

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import fuseline as fl
 from arrays import first_difference, same_bits
-from fuseline.codegen.llvm import LlvmTarget, target
+from fuseline.codegen.llvm.target import LlvmTarget, target
 from fuseline.ir.graph import Graph, topological
 from fuseline.ir.interpret import interpret
 from fuseline.ir.node import Node, make

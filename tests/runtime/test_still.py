@@ -123,7 +123,7 @@ def test_a_body_that_is_on_disk_is_found_without_expanding_the_program(
         expanded.append(graph)
         return expand(graph)
 
-    monkeypatch.setattr("fuseline.mathlib.expand.expand", counted)
+    monkeypatch.setattr("fuseline.runtime.generate.expand", counted)
     x, s = (Expr(input_node(name, F32)) for name in "xs")
     program = Graph([x.node, s.node], [("out", (call("exp", call("sin", x)) / s - 0.625).node)])
     operands = [numbers((5000,)), np.array(3.7, np.float32)]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_brief_calls_from_many_threads_compute_every_element_once() -> None:
         assert all(executor.map(work, range(6)))
 
 
-def shared_brief_calls(kernel: Any, thread_count: int, rounds: int = 400) -> int:
+def shared_brief_calls(kernel: Any, thread_count: int, rounds: int) -> int:
     """Of brief calls in a row, which give what they should, how many parts other threads had taken of the last ones."""
     parts = 0
     with threads.limit(thread_count):
@@ -136,30 +137,39 @@ def shared_brief_calls(kernel: Any, thread_count: int, rounds: int = 400) -> int
     return parts
 
 
+BUSY_MACHINE_S = 120
+"""Seconds in which a machine that does much else lets two threads of ours run at the same time at least once."""
+
+
 @pytest.mark.skipif(threads.affinity() < 2, reason="no other processor is awake")
 @pytest.mark.parametrize("thread_count", [2, 3, 6])
 def test_threads_that_are_awake_take_parts_of_brief_calls(thread_count: int) -> None:
-    assert shared_brief_calls(compile("out = x * b + x"), thread_count) > 0
+    k, end = compile("out = x * b + x"), time.monotonic() + BUSY_MACHINE_S
+    parts = shared_brief_calls(k, thread_count, 400)
+    while not parts and time.monotonic() < end:
+        parts = shared_brief_calls(k, thread_count, 100)
+    assert parts
 
 
 @pytest.mark.skipif(threads.affinity() < 2, reason="no other processor is awake")
 def test_a_caller_that_sleeps_until_its_helpers_have_finished_is_woken() -> None:
     pool, k = threads.pool(), compile("out = x * b + x")
-    usual = pool.patience_pauses
-    parts: list[int] = []
+    usual, end = pool.patience_pauses, time.monotonic() + BUSY_MACHINE_S
+    parts_of_sleepers: list[int] = []
 
     def work() -> None:
-        pool.patience_pauses = 10_000_000  # of the threads that begin to wait now, for a tenth of a second or more
-        parts.append(shared_brief_calls(k, 3, 50))
-        pool.patience_pauses = 0  # of callers: they do not look for the end even once
-        parts.append(shared_brief_calls(k, 3, 100))
+        while not any(parts_of_sleepers) and time.monotonic() < end:
+            pool.patience_pauses = 10_000_000  # of the threads that begin to wait now, for a tenth of a second or more
+            shared_brief_calls(k, 3, 50)
+            pool.patience_pauses = 0  # of callers: they do not look for the end even once
+            parts_of_sleepers.append(shared_brief_calls(k, 3, 100))
 
     caller = threading.Thread(target=work, daemon=True)
     try:
         caller.start()
-        caller.join(60)
+        caller.join(2 * BUSY_MACHINE_S)
         assert not caller.is_alive(), "nobody woke the caller"
-        assert len(parts) == 2 and all(parts)
+        assert any(parts_of_sleepers)
     finally:
         pool.patience_pauses = usual
 

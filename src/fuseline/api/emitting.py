@@ -59,7 +59,7 @@ def emit_text(
 
 def _code(graph: Graph, target: str) -> str:
     """LLVM IR, or the assembly that LLVM makes of it here."""
-    from fuseline.runtime.compile import assembly_text, llvm_text
+    from fuseline.runtime.generate import assembly_text, llvm_text
     from fuseline.runtime.host import host_target
 
     return llvm_text(graph, host_target()).text if target == "llvm" else assembly_text(graph)

@@ -45,11 +45,12 @@ from fuseline.runtime.operands import (
     speaks_for_itself,
 )
 from fuseline.runtime.signature import Signature
-from fuseline.runtime.staged import StagedProgram
 from fuseline.runtime.ufunc import obstacle_to_ufunc
 
 if TYPE_CHECKING:
     import inspect
+
+    from fuseline.runtime.staged import StagedProgram
 
 _KERNEL_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
 """What kernels take; loops of a ufunc are in this order, NumPy's order of preference."""
@@ -445,6 +446,8 @@ class ReducingKernel(Kernel):
     def _staged_program(
         self, arrays: Sequence[np.ndarray[Any, Any]], dtypes: OperandTypes
     ) -> tuple[StagedProgram, Limits]:
+        from fuseline.runtime.staged import StagedProgram
+
         shapes = tuple(a.shape for a in arrays)
         with self._staged_lock:
             found = self._staged.get((dtypes, shapes))

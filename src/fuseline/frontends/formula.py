@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import keyword
+import pkgutil
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, cached_property
-from importlib import resources
 from typing import NoReturn
 
-from fuseline.errors import FormulaError, nearest
+from fuseline.errors import DataFileError, FormulaError, nearest
 from fuseline.excerpts import line_starts
 from fuseline.floating_point import in_default_environment
 from fuseline.frontends.lalr import Parser, Token, UnexpectedCharacter, UnexpectedToken, digest, make_tables
@@ -71,12 +71,19 @@ def parse_formula(text: str) -> Program:
 
 @cache
 def _parser() -> Parser:
-    folder = resources.files(__package__)
-    grammar = folder.joinpath("formula.lark").read_text(encoding="utf-8")
-    tables = json.loads(folder.joinpath("formula_tables.json").read_text(encoding="utf-8"))
+    grammar = _file("formula.lark").decode("utf-8")
+    tables = json.loads(_file("formula_tables.json"))
     if tables["grammar"] != digest(grammar):  # the grammar is being worked on
         tables = make_tables(grammar, "program")
     return Parser(tables, line_end="_NEWLINE")
+
+
+def _file(name: str) -> bytes:
+    """A file beside this one. `importlib.resources` would take longer to import than the parser takes to read."""
+    content = pkgutil.get_data(__package__, name)
+    if content is None:
+        raise DataFileError(f"the package's file {name} cannot be read; install fuseline again")
+    return content
 
 
 class _Locations(Mapping[Node, tuple[int, int]]):

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.codegen.llvm import LANES_SYMBOL, SYMBOL
-from fuseline.codegen.llvm.stack import SIZE_SYMBOL
+from fuseline.codegen.llvm.symbols import LANES_SYMBOL, SIZE_SYMBOL, SYMBOL
 from fuseline.errors import UnsupportedError
 from fuseline.runtime import native, reserve
 from fuseline.runtime.image import LoadedImage, immortal

@@ -15,6 +15,7 @@ from fuseline.codegen.llvm.divider import roots_by_products, without_divisions, 
 from fuseline.codegen.llvm.order import RareWork, schedule
 from fuseline.codegen.llvm.rare import write as write_rare
 from fuseline.codegen.llvm.still import Still, before_loop
+from fuseline.codegen.llvm.symbols import LANES_SYMBOL, SYMBOL
 from fuseline.codegen.llvm.target import LlvmTarget
 from fuseline.codegen.llvm.writer import ENTRY_BLOCK, FIRST_BLOCK, Writer
 from fuseline.errors import LimitError
@@ -22,8 +23,6 @@ from fuseline.ir.dtype import BOOL, DType
 from fuseline.ir.graph import Graph
 from fuseline.ir.node import Node
 
-SYMBOL = "body"
-LANES_SYMBOL = "lanes"
 _REGISTERS_A_VALUE, _REGISTERS_A_VALUE_IF_SHORT = 2, 4
 """Vectors are this many registers wide: independent chains hide each other's latency, and a pass of the loop costs some
 instructions of its own. 64-bit values take twice as many: their functions are longer chains, and gain more from it than

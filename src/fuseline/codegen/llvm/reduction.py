@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fuseline.codegen.llvm.body import LANES_SYMBOL, SYMBOL
+from fuseline.codegen.llvm.symbols import LANES_SYMBOL, SYMBOL
 from fuseline.codegen.llvm.writer import element_type, splat
 from fuseline.ir.dtype import DType
 

@@ -6,11 +6,7 @@ have 8 MiB of stack on most systems, and as little as 64 KiB where a program or 
 
 from __future__ import annotations
 
-from fuseline.codegen.llvm.body import SYMBOL
-
-INSIDE_SYMBOL, SIZE_SYMBOL = f"{SYMBOL}_inside", "stack_bytes"
-"""The body itself, and the eight bytes that say how much memory its stack takes, known when it is compiled; 0 where it
-needs none of its own."""
+from fuseline.codegen.llvm.symbols import INSIDE_SYMBOL, SIZE_SYMBOL, SYMBOL
 
 # switch(end of the stack, function, and its four arguments), as machine code: LLVM reads assembly only of the machine
 # that it runs on.

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from importlib import resources
 
 from fuseline.codegen.llvm.target import LlvmTarget
-from fuseline.runtime import cache, host, jit, reserve
+from fuseline.runtime import cache, host, reserve
 from fuseline.runtime.fingerprint import generator_fingerprint
 from fuseline.runtime.image import Image, LoadedImage, own_symbols
 from fuseline.runtime.locks import Lock
@@ -22,6 +21,8 @@ _load_lock = Lock()
 
 def text(target: LlvmTarget) -> str:
     """The shared code as LLVM text for ``target``."""
+    from importlib import resources  # it loads much, and only what is not in the cache needs the text
+
     here = resources.files(__package__)
     names = (
         target.architecture,
@@ -56,7 +57,13 @@ def load_cached(parts: tuple[str, ...], target: LlvmTarget, made: Callable[[], I
 @functools.cache
 def _support() -> LoadedImage:
     target = host.host_target()
-    loaded = load_cached(("support",), target, lambda: jit.compile_text(text(target), target, clean_up=True))
+
+    def compiled() -> Image:
+        from fuseline.runtime import jit
+
+        return jit.compile_text(text(target), target, clean_up=True)
+
+    loaded = load_cached(("support",), target, compiled)
     loaded.keep()
     return loaded
 
