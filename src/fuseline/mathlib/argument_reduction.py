@@ -74,15 +74,11 @@ def _far_single(x: Expr) -> tuple[Expr, Expr]:
 def _reduce_double(x: Expr) -> Reduced:
     n, bits = round_to_integer(x, 2.0 / math.pi, DOUBLE)
     first, second, third = DOUBLE.table("PI_HALF_THREE")
-    product, product_rest = two_product(n, n.like(first))
-    value = x - product  # exact: the product is within pi/4 of x
-    value, rest = two_sum(value, -product_rest)
+    whole = fma(n, -first, x)  # exact: below 1, and a multiple of 2**-53
     product, product_rest = two_product(n, n.like(second))
-    value, more = two_sum(value, -product)
-    rest = (rest + more) - fma(n, third, product_rest)
-    value, rest = fast_two_sum(value, rest)
-    # Where n is 0 the argument is its own remainder, sign of zero included.
-    value, rest = where(n == 0.0, x, value), where(n == 0.0, 0.0, rest)
+    # Exact, although the product may be the larger: it is below 2**-23, and what is left of it a multiple of 2**-76.
+    value, rest = fast_two_sum(whole, -product)
+    value, rest = fast_two_sum(value, rest - fma(n, third, product_rest))
     far_bits, far, far_rest = _far_double(x)
     huge = abs(x) > 2.0**LARGE_DOUBLE
     return Reduced(
