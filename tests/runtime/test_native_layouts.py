@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fuseline as fl
-from fuseline.runtime import arrays, fastcall, job, loop, recycle, reserve, threads
+from fuseline.runtime import arrays, fastcall, job, loop, recycle, reserve, rowwise, threads
 
 _BYTES = {"ptr": 8, "i64": 8, "i32": 4, "i8": 1}
 
@@ -152,3 +152,7 @@ def test_what_is_read_of_numpys_objects(layouts: Layouts, name: str, structure: 
     offsets, _ = layouts.offsets(name)
     assert offsets[:-1] == [getattr(structure, field[0]).offset for field in structure._fields_]
     assert offsets[-1] == ctypes.sizeof(structure)
+
+
+def test_a_rows_memory_has_room_for_carries(layouts: Layouts) -> None:
+    assert layouts.size_and_alignment("%carry")[0] == rowwise._CARRY_BYTES

@@ -274,17 +274,19 @@ class Kernel:
             raise out_of_range(long) from None
         check_limits(limits, self.inputs, values)
         results = interpret(expand(graph), dict(zip(self.inputs, arrays, strict=True)))
-        return self._in_places(results, outputs)
+        return self._in_places(list(results.values()), outputs)
 
     def _in_places(
-        self, results: Mapping[str, np.ndarray[Any, Any]], places: Sequence[np.ndarray[Any, Any] | None]
+        self, results: Sequence[np.ndarray[Any, Any]], places: Sequence[np.ndarray[Any, Any] | None] | None
     ) -> Any:
         """What a call returns: the ``results``, those with a place of the caller's written there."""
-        pairs = list(zip(results.items(), places, strict=True))
-        for (name, result), place in pairs:  # all of them, before anything is written
-            if place is not None:
+        if places is None:
+            return self.signature.result([_placed(result, None) for result in results])
+        pairs = list(zip(results, places, strict=True))
+        for name, (result, place) in zip(self.outputs, pairs, strict=True):  # all of them, before anything is written
+            if place is not None and place is not result:
                 iterate.check_output(place, result.shape, result.dtype, name)
-        return self.signature.result([_placed(result, place) for (_, result), place in pairs])
+        return self.signature.result([_placed(result, place) for result, place in pairs])
 
 
 def signature_of(program: Program, name: str) -> Signature:
@@ -403,15 +405,26 @@ class ReducingKernel(Kernel):
         self.__doc__ = documentation_of(program, name)
         self._staged: dict[Any, tuple[StagedProgram, Limits]] = {}
         self._staged_lock = Lock()
+        self._plain: dict[Any, StagedProgram] = {}
+        """By the dtypes and shapes of operands that are plain arrays: calls that need no look at anything else."""
 
     @property
     def ufunc(self) -> np.ufunc:
         """Refused: a ufunc computes each element from one element of each operand."""
         raise UnsupportedError(f"{self.name} has no ufunc: {self.signature.without_ufunc}; call the kernel itself")
 
-    @in_default_environment
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """As `Kernel`."""
+        out = named.get("out")
+        if self._plain and out is not ... and not named.keys() - {"out"}:
+            staged = self._plain.get(tuple([(a.dtype, a.shape) if type(a) is np.ndarray else None for a in args]))
+            if staged is not None:
+                places = None if out is None else self.signature.places(out)
+                return self._in_places(staged.run(args, places), places)
+        return self._called(args, named)
+
+    @in_default_environment
+    def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         out = named.pop("out", None)
         if out is ...:
             return self.signature.with_arrays(self(*args, **named))
@@ -431,8 +444,13 @@ class ReducingKernel(Kernel):
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         staged, limits = self._staged_program(arrays, dtypes)
         check_limits(limits, self.inputs, values)
-        results = staged.run(dict(zip(self.inputs, arrays, strict=True)))
-        return self._in_places(results, self.signature.places(out))
+        places = self.signature.places(out)
+        results = staged.run(arrays, places if all(o is not None for o in places) else None)
+        if not limits and all(type(v) is np.ndarray and v.dtype.isnative for v in values):
+            if len(self._plain) >= _REMEMBERED_SHAPES:
+                self._plain.clear()
+            self._plain[tuple([(v.dtype, v.shape) for v in values])] = staged
+        return self._in_places(results, places)
 
     def _refuse_masks(self, values: Sequence[Any]) -> None:
         """Other arrays are computed on as plain ones; a mask would be lost in that."""
@@ -463,7 +481,8 @@ def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) ->
     """The result in the caller's array, if there is one; a 0-d result is a scalar, as NumPy's are."""
     if place is None:
         return result[()] if result.ndim == 0 else result
-    np.copyto(place, result, casting="same_kind")
+    if result is not place:
+        np.copyto(place, result, casting="same_kind")
     return place
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuseline.ir.build import Expr, call, fma, where
+from fuseline.ir.build import Expr, call, fma
 from fuseline.ir.dtype import F32, F64, I32, I64
 from fuseline.mathlib.formats import DOUBLE, SINGLE, fast_two_sum, round_to_integer, two_product, two_sum, where_rarely
 from fuseline.mathlib.inverse_pi import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION

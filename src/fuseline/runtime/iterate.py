@@ -79,7 +79,7 @@ def check_output(output: Array, shape: nest.Shape, dtype: np.dtype[Any], name: s
 def result_axes(shape: nest.Shape, inputs: Sequence[Array]) -> tuple[int, ...] | None:
     """A new result is laid out like the first input that has its shape and repeats no axis; None means C order."""
     for a in inputs:
-        if a.shape == shape and _touched_bytes(a) == a.itemsize * math.prod(shape):
+        if a.shape == shape and touched_bytes(a) == a.itemsize * math.prod(shape):
             if a.flags.c_contiguous:
                 return None
             strides = a.strides
@@ -112,10 +112,10 @@ def _is_large(operands: Sequence[Array]) -> bool:
 
 
 def _all_touched_bytes(operands: Sequence[Array]) -> int:
-    return sum(map(_touched_bytes, operands))
+    return sum(map(touched_bytes, operands))
 
 
-def _touched_bytes(a: Array) -> int:
+def touched_bytes(a: Array) -> int:
     count: int = math.prod(length for length, stride in zip(a.shape, a.strides, strict=True) if stride)
     return a.itemsize * count
 

@@ -86,7 +86,7 @@ class Loop:
         self,
         inputs: tuple[np.dtype[Any], ...],
         outputs: tuple[np.dtype[Any], ...],
-        compile_body: Callable[[], Body],
+        compile_body: Callable[[], Body | NativeBody],
         item_ns: float = LEAST_ITEM_NS,
         variant: Variant | None = None,
         part: Part | None = None,
@@ -102,7 +102,7 @@ class Loop:
         self._variants: dict[tuple[Still, bool], Loop] = {}
         self._part = part
         self._parts: dict[tuple[int, ...], Loop] = {}
-        self._body: Body | None = None
+        self._body: Body | NativeBody | None = None
         self._lock = Lock()
         operands = inputs + outputs
         self._record = (ctypes.c_int64 * (_HEADER_FIELDS + len(operands)))()
@@ -155,7 +155,7 @@ class Loop:
         bodies = {id(loop) for loop in self._variants.values()} - {id(self)}
         return len(bodies) < _MOST_VARIANTS and len(self._variants) < _MOST_KINDS
 
-    def body(self) -> Body:
+    def body(self) -> Body | NativeBody:
         """The compiled body, compiled now if it was not. Raises whatever the compilation raises."""
         if self._body is not None and self._record[_BODY]:
             return self._body
@@ -169,6 +169,15 @@ class Loop:
             self._record[_LANES] = self._body.lanes
             native.publish(self.record_address, self._body.address)
             return self._body
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBody:
+    """A body that is part of the shared code."""
+
+    address: int
+    lanes: int
+    stack_bytes: int
 
 
 Variant = Callable[[Still, bool], Loop | None]

@@ -80,9 +80,9 @@ def _misfit(shapes: Sequence[Shape], names: Sequence[str], first: int, second: i
 @functools.lru_cache(maxsize=1024)
 def plan(shape: Shape, shapes: tuple[Shape, ...], strides: tuple[Strides, ...], inputs: int) -> Nest:
     """The nest over ``shape`` for operands of ``shapes`` and ``strides`` that broadcast to it; outputs come last."""
-    spread = [_spread(shape, s, t) for s, t in zip(shapes, strides, strict=True)]
+    spreads = [spread(shape, s, t) for s, t in zip(shapes, strides, strict=True)]
     axes = [
-        _Axis(length, tuple(t[a] for t in spread)) for a, length in enumerate(shape) if length != 1
+        _Axis(length, tuple(t[a] for t in spreads)) for a, length in enumerate(shape) if length != 1
     ]  # stable sort: equal strides keep C order
     offsets = [0] * len(shapes)
     axes = [_forwards(axis, offsets) for axis in axes]
@@ -101,7 +101,7 @@ class _Axis:
     strides: Strides
 
 
-def _spread(shape: Shape, own: Shape, strides: Strides) -> Strides:
+def spread(shape: Shape, own: Shape, strides: Strides) -> Strides:
     """Strides over ``shape``: 0 along axes that the operand is repeated along."""
     missing = len(shape) - len(own)
     return (0,) * missing + tuple(0 if own[a] == 1 else strides[a] for a in range(len(own)))

@@ -23,12 +23,13 @@ from fuseline.runtime import iterate, recycle, threads
 from fuseline.runtime.arrays import data_address
 from fuseline.runtime.compile import reducing_loop
 from fuseline.runtime.job import JobPlan, plan_of_steps
+from fuseline.runtime.loop import Loop
 
 Array = NDArray[Any]
 
-_BLOCK_ITEMS, _BLOCK_ROWS = 1 << 16, 1 << 12
+MOST_ITEMS_A_PASS, _BLOCK_ROWS = 1 << 16, 1 << 12
 """Elements of a row, and rows of columns, that one pass takes: powers of two, and enough to be handed to a thread."""
-_STEP_NS, _BYTE_NS = 30.0, 0.025
+STEP_NS, _BYTE_NS = 30.0, 0.025
 """What a pass takes, and each byte that it reads, about."""
 
 
@@ -50,10 +51,17 @@ def reduced(node: Node, x: Array) -> Array | None:
     else:
         rows = np.ascontiguousarray(x.transpose(form.rows_order))
         value = _value(rows, form.outside * form.inside, form.count, 1, form)
-    if node.op == "mean":
-        with np.errstate(all="ignore"):
-            value = value / np.asarray(form.count, np.int64).astype(value.dtype)
     return value.reshape(form.result)
+
+
+def loop_of(node: Node) -> Loop | None:
+    """The loop that reduces rows of the operand, which stand together; None where this module does not do it."""
+    shape = node.args[0].tensor.shape
+    assert shape is not None
+    form = _form(node, tuple(int(n) for n in shape))  # type: ignore[arg-type]  # stages have numbers for sizes
+    if form is None or node.args[0].dtype is not form.dtype:
+        return None
+    return reducing_loop(Reduction(form.op, form.dtype, down=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class _Form:
     """The shape of the result."""
 
 
-_OPS: dict[str, Literal["sum", "max", "min"]] = {"sum": "sum", "mean": "sum", "max": "max", "min": "min"}
+_OPS: dict[str, Literal["sum", "max", "min"]] = {"sum": "sum", "max": "max", "min": "min"}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -137,15 +145,15 @@ class _Work:
 
 @functools.lru_cache(maxsize=1024)
 def _of_rows(rows: int, count: int, item_bytes: int, thread_limit: int) -> _Work:
-    blocks = -(-count // _BLOCK_ITEMS)
-    extents = np.full(blocks, _BLOCK_ITEMS, np.int64)
-    extents[-1] = count - (blocks - 1) * _BLOCK_ITEMS
+    blocks = -(-count // MOST_ITEMS_A_PASS)
+    extents = np.full(blocks, MOST_ITEMS_A_PASS, np.int64)
+    extents[-1] = count - (blocks - 1) * MOST_ITEMS_A_PASS
     strides = (
-        (count * item_bytes, _BLOCK_ITEMS * item_bytes),
+        (count * item_bytes, MOST_ITEMS_A_PASS * item_bytes),
         (0, extents.itemsize),
         (blocks * item_bytes, item_bytes),
     )
-    step_ns = _STEP_NS + _BYTE_NS * item_bytes * min(count, _BLOCK_ITEMS)
+    step_ns = STEP_NS + _BYTE_NS * item_bytes * min(count, MOST_ITEMS_A_PASS)
     return _Work(plan_of_steps((rows, blocks), strides, 2, step_ns, thread_limit), extents, blocks)
 
 
@@ -163,5 +171,5 @@ def _of_columns(outside: int, count: int, inside: int, item_bytes: int, thread_l
         (0, *extents.strides[:2]),
         (blocks * row_bytes, row_bytes, TILE_BYTES),
     )
-    step_ns = _STEP_NS + _BYTE_NS * min(row_bytes, TILE_BYTES) * min(count, _BLOCK_ROWS)
+    step_ns = STEP_NS + _BYTE_NS * min(row_bytes, TILE_BYTES) * min(count, _BLOCK_ROWS)
     return _Work(plan_of_steps((outside, blocks, tiles), strides, 2, step_ns, thread_limit), extents, blocks)

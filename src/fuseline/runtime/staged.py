@@ -1,26 +1,31 @@
 """A program with reductions, run in stages: compiled elementwise loops, and between them reductions by the tree.
 
-Every stage computes what the interpreter computes, so the bits are the oracle's whatever the layout or the threads.
-16-bit floats are widened first and cross from stage to stage as float32.
+Stages run over whole arrays one after the other, or, where they all are of rows, over one row after the other
+(`rowwise`). Every stage computes what the interpreter computes, so the bits are the oracle's whatever the layout or
+the threads. 16-bit floats are widened first and cross from stage to stage as float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fuseline.floating_point import in_default_environment
+from fuseline.ir.dtype import F32, F64
 from fuseline.ir.graph import Graph
 from fuseline.ir.interpret import evaluate_node
-from fuseline.ir.node import Node, const_array, make
+from fuseline.ir.node import Node, const, const_array, make
 from fuseline.ir.types import TensorType
 from fuseline.mathlib.expand import expand
 from fuseline.ops import OPERATIONS
-from fuseline.runtime import reduction
+from fuseline.passes.rewrite import rewrite
+from fuseline.runtime import reduction, rowwise
 from fuseline.runtime.compile import elementwise_loop
+from fuseline.runtime.loop import Loop
 from fuseline.runtime.repeat import repeating
 
 Array = NDArray[Any]
@@ -30,6 +35,7 @@ Array = NDArray[Any]
 class LoopStage:
     """One elementwise loop over results of one shape."""
 
+    loop: Loop
     call: Callable[..., Any]
     """From arrays of what is read to the array of what is written, or a tuple of them."""
     reads: tuple[Node, ...]
@@ -72,14 +78,21 @@ class StagedProgram:
     """The stages of one graph with known shapes (optimised, not expanded)."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = expand(graph)
+        self.graph = rewrite(expand(graph), {"mean": [_as_sum]})
         self.input_names = self.graph.input_names
         self.stages = _stages(self.graph)
+        self.rows = _rows(self.stages, self.graph)
+        own_results = self.rows is not None and self.rows.results == tuple(self.graph.output_nodes)
+        self._rows_alone = self.rows if own_results else None  # nothing has to be copied after it
 
     @property
     def moved_bytes(self) -> int:
-        """What the stages read and write, each array once a stage, and what is copied into results of their own."""
-        moved = [n for stage in self.stages for n in (*stage.reads, *stage.writes) if n.op != "const"]
+        """What the stages read and write outside the caches, each array once a stage or once for all stages of a row,
+        and what is copied into results of their own."""
+        if self.rows is not None and self.rows.is_better():
+            moved = self.rows.moved
+        else:
+            moved = [n for stage in self.stages for n in (*stage.reads, *stage.writes) if n.op != "const"]
         copied = [n for n, own in self._results() if not own]
         moved += [*copied, *(n for n in copied if n.op != "const")]
         return sum(n.dtype.size_bytes(n.tensor.element_count()) for n in moved)
@@ -91,16 +104,50 @@ class StagedProgram:
             yield node, not node.is_source and node not in given
             given.add(node)
 
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name; each is an array of its own."""
-        values: dict[Node, Array] = {node: arrays[node.attr("name")] for node in self.graph.inputs}
-        for stage in self.stages:
-            stage.run(values)
-        results: dict[str, Array] = {}
-        for name, (node, own) in zip(self.graph.output_names, self._results(), strict=True):
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
+        """The outputs for the inputs ``arrays``: those of ``outputs`` where they could be written as results were
+        computed, else arrays of their own."""
+        rows = self._rows_alone
+        found = rows.run(arrays, outputs) if rows is not None and rows.is_better() else None
+        return self._run(arrays) if found is None else found
+
+    @in_default_environment
+    def _run(self, arrays: Sequence[Array]) -> list[Array]:
+        values: dict[Node, Array] = dict(zip(self.graph.inputs, arrays, strict=True))
+        rows = self.rows
+        found = rows.run(arrays) if rows is not None and rows.is_better() else None
+        if rows is not None and found is not None:
+            values.update(zip(rows.results, found, strict=True))
+        else:
+            for stage in self.stages:
+                stage.run(values)
+        results = []
+        for node, own in self._results():
             value = const_array(node).astype(node.dtype.numpy) if node.op == "const" else values[node]
-            results[name] = value if own else np.array(value)
+            results.append(value if own else np.array(value))
         return results
+
+
+def _as_sum(node: Node) -> Node | None:
+    """A mean of floats as the sum over the count, which is how it is defined (SEMANTICS, P5)."""
+    operand = node.args[0]
+    if node.dtype not in (F32, F64) or operand.dtype is not node.dtype or not operand.tensor.element_count():
+        return None
+    count = operand.tensor.element_count() // node.tensor.element_count()
+    total = make("sum", node.args, node.attrs, node.type)
+    return make("div", (total, const(float(count), node.dtype)), (), node.type)
+
+
+def _rows(stages: Sequence[LoopStage | ReductionStage], graph: Graph) -> rowwise.RowProgram | None:
+    of_rows: list[rowwise.Stage] = []
+    for stage in stages:
+        if isinstance(stage, LoopStage):
+            of_rows.append(rowwise.Stage(stage.loop, stage.reads, stage.writes, reduces=False))
+        elif (reducing := rowwise.reducing_stage(stage.node)) is not None:
+            of_rows.append(reducing)
+        else:
+            return None
+    return rowwise.row_program(of_rows, graph.inputs, tuple(dict.fromkeys(graph.output_nodes)))
 
 
 def _stages(graph: Graph) -> list[LoopStage | ReductionStage]:
@@ -135,4 +182,5 @@ def _loop_stage(graph: Graph, group: Sequence[Node], outputs: Set[Node]) -> Loop
         args = tuple(replaced.get(a, a) for a in node.args)
         replaced[node] = make(node.op, args, node.attrs, TensorType(node.dtype, None))
     body = Graph(inputs, [(f"r{i}", replaced[n]) for i, n in enumerate(writes)])
-    return LoopStage(repeating(elementwise_loop(body)), reads, writes)
+    loop = elementwise_loop(body)
+    return LoopStage(loop, repeating(loop), reads, writes)

@@ -31,6 +31,7 @@ def text(target: LlvmTarget) -> str:
         "block",
         "streaming",
         "rows",
+        "stages",
         "run",
         "pool",
         "lane",
