@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import fuseline as fl
 from arrays import same_bits
-from fuseline.api.kernel import reads_of
+from fuseline.api.declared import reads_of
 from fuseline.ir.garbage import collection_paused
 from fuseline.ir.graph import Graph
 from fuseline.mathlib.expand import expand

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from fuseline.api.declared import KERNEL_DTYPES, check_shapes, declared_dtype, declared_dtypes, reads_of
 from fuseline.api.emitting import emit_text
 from fuseline.api.program import Source, as_program
 from fuseline.api.program import graph as graph_of
@@ -20,12 +21,10 @@ from fuseline.errors import LiteralError, TraceError, TypeRuleError, Unsupported
 from fuseline.floating_point import in_default_environment
 from fuseline.ir.call_numbers import Limits, check_limits
 from fuseline.ir.dtype import DTYPES, F32, DType
-from fuseline.ir.dtype import dtype as dtype_of
-from fuseline.ir.graph import Graph, topological
+from fuseline.ir.graph import Graph
 from fuseline.ir.names import is_name
-from fuseline.ir.node import Node
-from fuseline.ir.program import Declaration, Program
-from fuseline.ir.size import Shape, check_given
+from fuseline.ir.program import Program
+from fuseline.ir.size import Shape
 from fuseline.ir.specialise import specialise_for_numbers
 from fuseline.ir.types import TensorType
 from fuseline.ops import OPERATIONS
@@ -51,10 +50,6 @@ if TYPE_CHECKING:
     import inspect
 
     from fuseline.runtime.staged import StagedProgram
-
-_KERNEL_DTYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
-"""What kernels take; loops of a ufunc are in this order, NumPy's order of preference."""
-
 
 _AXES_UNKNOWN = "the axes of the reductions are not known, so they share no loops; give a shape"
 
@@ -362,9 +357,7 @@ class UfuncKernel(Kernel, ElementwiseKernel):
     def _ufunc_signatures(self) -> Sequence[DTypes]:
         """The same dtype for every input that is not declared."""
         return list(
-            dict.fromkeys(
-                tuple((d.dtype or DTYPES[name]).numpy for d in self.program.inputs) for name in _KERNEL_DTYPES
-            )
+            dict.fromkeys(tuple((d.dtype or DTYPES[name]).numpy for d in self.program.inputs) for name in KERNEL_DTYPES)
         )
 
     def _check_declared_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -487,43 +480,3 @@ def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) ->
 
 
 _REMEMBERED_SHAPES = 256
-
-
-def reads_of(program: Program) -> list[int]:
-    """For each output, the inputs that it depends on, as a number whose bit i stands for input i."""
-    bits = {d.name: 1 << i for i, d in enumerate(program.inputs)}
-    below: dict[Node, int] = {}
-    for node in topological([output for _, output in program.outputs]):
-        found = bits[node.attr("name")] if node.op == "input" else 0
-        for operand in node.args:
-            found |= below[operand]
-        below[node] = found
-    return [below[output] for _, output in program.outputs]
-
-
-def declared_dtypes(program: Program) -> list[DType | None]:
-    """For each input, its declared dtype."""
-    return [d.dtype for d in program.inputs]
-
-
-def declared_dtype(declared: Declaration, given: np.dtype[Any]) -> DType:
-    """The dtype of an operand; `TypeRuleError` for one that we lack, or another than the declared one."""
-    try:
-        found = dtype_of(given)
-    except TypeRuleError:
-        found = None
-    if found is None or not found.numpy_name:  # packed ones are planned and costed, not run
-        raise TypeRuleError(
-            f"the input {declared.name} has dtype {given}; kernels take {', '.join(_KERNEL_DTYPES)}: convert it first"
-        )
-    if declared.dtype is not None and declared.dtype is not found:
-        raise TypeRuleError(
-            f"the input {declared.name} is declared {declared.dtype}; the array given is {found}: convert it, or leave "
-            f"the declaration out to compute in the arrays' own dtypes"
-        )
-    return found
-
-
-def check_shapes(declared: Sequence[Declaration], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """`ShapeError` unless every declared input has its rank, its numbers, and one value for each named size."""
-    check_given({d.name: d.shape for d in declared}, shapes)
