@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fuseline as fl
 from fuseline.errors import FuselineError, TraceError, TypeRuleError
 from fuseline.frontends.formula import parse_formula
 from fuseline.frontends.trace import trace
@@ -149,6 +150,61 @@ def test_a_captured_array_is_one_input_however_often_it_is_used_and_costs_nothin
     assert list(program.captures) == ["large"]
     assert not any(node.op == "const" for node in program.nodes)
     assert len(program.nodes) == 4
+
+
+def test_a_parameter_is_another_input_than_the_array_that_is_its_default() -> None:
+    c, x = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
+
+    def seen_beside(x, w=c):
+        return x * w + c
+
+    def twice(x, w=c, v=c):
+        return x * w + v
+
+    @fl.fuse
+    def inner(x):
+        return x + c
+
+    def through_a_kernel(x, w=c):
+        return inner(x) * w
+
+    for function in (seen_beside, twice, through_a_kernel):
+        kernel = fl.fuse(function)
+        for given in ({}, {"w": x * 3}, *([{"v": x * 2}, {"w": x, "v": x * 7}] if function is twice else [])):
+            assert np.array_equal(kernel(x, **given), function(x, **given)), (function.__name__, given)
+    assert fl.fuse(twice).inputs == ("x", "w", "v")
+    assert np.array_equal(fl.fuse(twice)(x, x, x), twice(x, x, x))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_array_that_is_written_to_after_it_was_used_is_refused(large: bool) -> None:
+    x = np.ones(5 if not large else 9 << 20, np.float64)
+
+    def in_place(x):
+        b = np.zeros(x_shape)
+        y = x + b
+        b += 1
+        return y * b
+
+    x_shape = x.shape
+    with pytest.raises(fl.TraceError, match="writes to an array that it has used"):
+        fl.fuse(in_place)
+    weights = np.zeros(x_shape)
+
+    def of_its_own(x):
+        y = x * weights
+        weights[::2] = 5
+        return y + weights
+
+    with pytest.raises(fl.TraceError, match="writes to the array weights"):
+        fl.fuse(of_its_own)
+    before = np.full(5, 2.0)
+
+    def harmless(x):
+        before[:] = 3
+        return x * before + np.broadcast_to(before[:1], (5,)) + np.broadcast_to(0.5, (1 << 40,))[:5]
+
+    assert np.array_equal(fl.fuse(harmless)(np.ones(5)), np.full(5, 6.5))
 
 
 def test_the_name_of_a_captured_array_does_not_collide() -> None:

@@ -159,3 +159,20 @@ def test_a_remainder_of_floats_calls_the_c_library_and_is_exact() -> None:
     a, b = np.array([5.3, -7.0, 1e300, 0.3] * 10), np.array([0.7, 3.0, 1e-3, 0.1] * 10)
     (found,) = iterate.run(loop, [a, b], [None])
     assert found.tolist() == np.fmod(a, b).tolist()
+
+
+def test_a_thread_that_finds_no_memory_to_begin_with_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_PATIENCE_AT_THE_START_S", 0.01)
+    monkeypatch.setattr(jit._thread, "start_new_thread", lambda *_: 1)  # it ends before its first line
+    assert (
+        SYMBOL in jit.compile_text(body_text(multiply_add_graph(), host.host_target()).text, host.host_target()).exports
+    )
+
+
+def test_no_memory_for_code_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("mmap.mmap", none)
+    with pytest.raises(MemoryError, match="no memory for compiled code"):
+        LoadedImage(Image(b"\xc3", {"f": 0}, {}))

@@ -103,6 +103,30 @@ def test_outputs_are_the_callers_own_and_may_overlap_inputs():
     assert same_bits(x, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "i4", "i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("shape", [(2, 1), (1, 3), (1, 1), (2, 3)])
+def test_results_are_new_arrays_although_nothing_is_reduced(shape, dtype):
+    x = np.arange(2, 2 + np.prod(shape)).reshape(shape).astype(dtype)
+    y = np.ascontiguousarray(x[::-1, ::-1])
+    functions = [np.max, np.min] if dtype == "bool" else [np.max, np.min, np.sum, np.mean]
+    for function in functions:
+        for axes in (-1, 0, (), (0, 1)):
+            for keep in (True, False):
+
+                def program(x, y, function=function, axes=axes, keep=keep):
+                    first = function(x, axis=axes, keepdims=keep)
+                    return first, function(y, axis=axes, keepdims=keep), function(x, axis=axes, keepdims=keep)
+
+                k = fl.fuse(program)
+                results = k(x, y)
+                for i, a in enumerate(results):
+                    assert not any(np.may_share_memory(a, b) for b in (x, y, *results[:i]))
+                if results[0].shape == shape and results[0].dtype == x.dtype:
+                    a, b, wanted = x.copy(), y.copy(), k(x, y)
+                    k(a, b, out=(b, a, None))
+                    assert np.array_equal(b, wanted[0]) and np.array_equal(a, wanted[1])
+
+
 def test_outputs_that_do_not_fit_are_named():
     k = fl.compile("y = x - max(x, -1)")
     x = np.ones((2, 3), np.float32)

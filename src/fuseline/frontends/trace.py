@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any
@@ -66,6 +67,8 @@ class Recording:
         self.fixed: list[str] = []
         self.captures: dict[str, Any] = {}
         self.captured: dict[int, Node] = {}
+        self.contents: dict[str, int] = {}
+        """A checksum of each captured array, from when it was first used."""
         self.nodes: dict[Node, tuple[int, int]] = {}
         self.names = ValueNames()
 
@@ -104,26 +107,32 @@ class Recording:
         if name in RESERVED_INPUTS:
             raise TraceError(f"{self.name}: {name!r} cannot be the name of an input: calls use it as an option")
         if isinstance(value, np.ndarray):
-            return Traced(self, self.capture(value, name))
+            return Traced(self, self.known_input(value, name))
         return Traced(self, self.input(Declaration(name)))
 
     def input(self, declared: Declaration) -> Node:
         self.inputs[declared.name] = declared
         return make("input", (), (("name", declared.name),))
 
-    def capture(self, array: np.ndarray[Any, Any], name: str | None = None) -> Node:
-        """The input whose value is ``array``: one for each array object, called as the function calls it."""
+    def capture(self, array: np.ndarray[Any, Any]) -> Node:
+        """The input whose value is ``array``, which the function sees around it: one for each array object, called as
+        the function calls it. A parameter is another input, although its default be that array."""
+        node = self.captured.get(id(array))
+        if node is None:
+            node = self.captured[id(array)] = self.known_input(array, self.surroundings.get(id(array), "captured"))
+        return node
+
+    def known_input(self, array: np.ndarray[Any, Any], name: str) -> Node:
+        """A new input that a call may leave out: it is ``array`` then."""
         if isinstance(array, np.matrix):
             raise TraceError(
                 f"{self.name}: a matrix multiplies by rows and columns, which is not part of a program; "
                 "give np.asarray(matrix) where elements are meant"
             )
-        node = self.captured.get(id(array))
-        if node is None:
-            name = self.free_name(name or self.surroundings.get(id(array), "captured"))
-            node = self.input(Declaration(name, self.dtype(array), array.shape))
-            self.captures[name] = array  # also keeps the array alive, and with it its identity
-            self.captured[id(array)] = node
+        name = self.free_name(name)
+        node = self.input(Declaration(name, self.dtype(array), array.shape))
+        self.captures[name] = array  # also keeps the array alive, and with it its identity
+        self.contents[name] = _checksum(array)
         return node
 
     def free_name(self, wanted: str) -> str:
@@ -218,6 +227,13 @@ class Recording:
     # ── the result ──
 
     def program(self, returned: object) -> Program:
+        for name, array in self.captures.items():
+            if _checksum(array) != self.contents[name]:
+                which = "an array" if name.startswith("captured") else f"the array {name}"
+                raise TraceError(
+                    f"{self.name} writes to {which} that it has used, and a program knows one content of an array: "
+                    f"make another one of the new values, as b = b + 1 does where b += 1 does not"
+                )
         outputs = tuple((name, self.output(name, value)) for name, value in self.named_outputs(returned).items())
         for name, node in outputs:
             self.names.give(node, name, self.inputs)
@@ -245,6 +261,19 @@ class Recording:
 
     def output(self, name: str, value: object) -> Node:
         return self.required(value, f"the output {name} of {self.name}")
+
+
+_CHECKED_BYTES = 64 << 20
+
+
+def _checksum(array: np.ndarray[Any, Any]) -> int:
+    """Of the elements' bytes; of a large array every second, third … slice."""
+    once = array[tuple([slice(None) if stride else slice(0, 1) for stride in array.strides])]
+    if once.nbytes > _CHECKED_BYTES:
+        longest = max(range(once.ndim), key=once.shape.__getitem__)
+        step = slice(None, None, -(-once.nbytes // _CHECKED_BYTES))
+        once = once[tuple([step if axis == longest else slice(None) for axis in range(once.ndim)])]
+    return zlib.crc32(np.ascontiguousarray(once).reshape(-1).view(np.uint8).data)
 
 
 def recording_of(values: Iterable[object]) -> Recording | None:

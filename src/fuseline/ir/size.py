@@ -165,6 +165,11 @@ def check_given(declared: Mapping[str, Shape | None], given: Mapping[str, tuple[
         if len(lengths) != len(shape):
             raise ShapeError(f"the input {name} is declared [{wanted}]; the array given has shape {lengths}")
         for dim, length in zip(shape, lengths, strict=True):
+            if length != length:  # NaN stands for it, as in dask
+                raise ShapeError(
+                    f"the input {name} is declared [{wanted}]; the array given does not know its lengths: have them "
+                    f"computed first (in dask by compute_chunk_sizes())"
+                )
             if isinstance(dim, Size):
                 first, where = bound.setdefault(str(dim), (length, name))
                 if first != length:

@@ -96,6 +96,13 @@ _MAP_JIT = 0x0800  # <sys/mman.h> of macOS; Python's mmap module does not name i
 
 
 def _writable_memory(size_bytes: int) -> mmap.mmap:
+    try:
+        return _mapped(size_bytes)
+    except OSError as error:
+        raise MemoryError(f"no memory for compiled code: {size_bytes:,} bytes ({error})") from None
+
+
+def _mapped(size_bytes: int) -> mmap.mmap:
     if _APPLE_SILICON:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANON | _MAP_JIT
         memory = mmap.mmap(-1, size_bytes, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -28,6 +28,8 @@ _LINES_OF_A_DIVISION = 200
 """What a division of integer vectors counts for: LLVM takes it apart into its elements."""
 
 _PATIENCE_AT_THE_END_S = 1.0
+_PATIENCE_AT_THE_START_S = 5.0
+"""A thread that has not begun by then never will: it found no memory for its first frame."""
 _compiling = threading.RLock()
 """Held around all use of LLVM, which llvmlite allows one thread at a time anyway. A fork waits for it, so that a child
 never finds LLVM in the middle of something."""
@@ -83,10 +85,12 @@ def _undisturbed(work: Callable[[], _Made]) -> _Made:
         return work()
     results: list[_Made] = []
     errors: list[BaseException] = []
-    done = _thread.allocate_lock()
+    begun, done = _thread.allocate_lock(), _thread.allocate_lock()
+    begun.acquire()
     done.acquire()
 
     def run() -> None:
+        begun.release()
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
@@ -100,6 +104,8 @@ def _undisturbed(work: Callable[[], _Made]) -> _Made:
         try:
             _thread.start_new_thread(run, ())
         except RuntimeError:  # no thread can be had, as when the interpreter ends
+            return work()
+        if not begun.acquire(timeout=_PATIENCE_AT_THE_START_S):
             return work()
         done.acquire()
     if errors:

@@ -70,6 +70,8 @@ class ReductionStage:
         if reduced is None:
             with np.errstate(all="ignore"):
                 reduced = np.asarray(evaluate_node(self.node, [operand]))
+            if np.may_share_memory(reduced, operand):  # each element is its own greatest
+                reduced = reduced.copy()
         # Native code trusts the dtype of what it is handed.
         values[self.node] = reduced.astype(self.node.dtype.numpy, copy=False)
 
