@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from arrays import first_difference, same_bits
 from fuseline import numerics
-from fuseline.codegen.llvm.reduction import MOST_VECTORS, TILE_BYTES, VECTOR_BYTES, Reduction, reduction_text
+from fuseline.codegen.llvm.reduction import (
+    MOST_ROWS,
+    MOST_VECTORS,
+    TILE_BYTES,
+    VECTOR_BYTES,
+    Reduction,
+    reduction_text,
+)
 from fuseline.codegen.llvm.target import target
 from fuseline.ir.build import Expr, call, input_node
 from fuseline.ir.dtype import F32, F64, I32, DType
@@ -104,7 +111,15 @@ def test_every_target_gives_the_trees_bits_and_touches_nothing_else(name: str, o
         run_one(rows, x.ctypes.data, np.array([count]), found.ctypes.data + size)
         assert same_bits(found[1:2], tree(op, x)) and found[0] == found[2] == 7
     for seed, (count, width) in enumerate(
-        ((1, lanes), (5, lanes + 3), (16, 40), (17, 2 * lanes), (300, TILE_BYTES // size))
+        (
+            (1, lanes),
+            (5, lanes + 3),
+            (16, 40),
+            (17, 2 * lanes),
+            (300, TILE_BYTES // size),
+            (MOST_ROWS, lanes + 1),
+            (MOST_ROWS - 1, 2 * lanes),
+        )
     ):
         x = values((count, width + 2), d, seed)[:, 1:-1]
         found = np.full(width + 2, 7, d.numpy)
@@ -132,7 +147,6 @@ def tree(op: str, x: Array) -> Array:
 
 
 def test_no_pass_takes_more_than_its_list_of_levels_holds() -> None:
-    assert reduction._BLOCK_ROWS <= MOST_VECTORS
     assert reduction.MOST_ITEMS_A_PASS * F64.bits // 8 <= MOST_VECTORS * VECTOR_BYTES
-    for block in (reduction._BLOCK_ROWS, reduction.MOST_ITEMS_A_PASS):
+    for block in (MOST_ROWS, reduction.MOST_ITEMS_A_PASS):
         assert block & (block - 1) == 0, "only blocks of 2**k elements are trees of their own"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fuseline.codegen.llvm.reduction import TILE_BYTES, VECTOR_BYTES, Reduction
+from fuseline.codegen.llvm.reduction import MOST_ROWS, TILE_BYTES, VECTOR_BYTES, Reduction
 from fuseline.ir.dtype import F32, F64, DType
 from fuseline.ir.infer import normal_axes, signature
 from fuseline.ir.node import Node
@@ -27,8 +27,9 @@ from fuseline.runtime.loop import Loop
 
 Array = NDArray[Any]
 
-MOST_ITEMS_A_PASS, _BLOCK_ROWS = 1 << 16, 1 << 12
-"""Elements of a row, and rows of columns, that one pass takes: powers of two, and enough to be handed to a thread."""
+MOST_ITEMS_A_PASS = 1 << 16
+"""Elements of a row that one pass takes, as of columns `MOST_ROWS`: a power of two, and enough to be handed to a
+thread."""
 STEP_NS, _BYTE_NS = 30.0, 0.025
 """What a pass takes, and each byte that it reads, about."""
 
@@ -64,9 +65,9 @@ def loop_of(node: Node) -> Loop | None:
     return reducing_loop(Reduction(form.op, form.dtype, down=False))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Form:
-    """What a reduction makes of the axes of one shape."""
+    """What a reduction makes of the axes of one shape; one for each, so that it is a key by itself."""
 
     op: Literal["sum", "max", "min"]
     dtype: DType
@@ -92,7 +93,7 @@ _OPS: dict[str, Literal["sum", "max", "min"]] = {"sum": "sum", "max": "max", "mi
 def _form(node: Node, shape: tuple[int, ...]) -> _Form | None:
     """None for what is reduced elsewhere: no elements, and anything but float32 and float64 that stay what they are."""
     operand, result = node.args[0].dtype.computed, signature(node.op, (node.args[0].dtype,)).result.computed
-    if node.op not in _OPS or result is not operand or result not in (F32, F64) or 0 in shape:
+    if node.op not in _OPS or not (result is operand and node.dtype is result in (F32, F64)) or 0 in shape:
         return None
     axes = normal_axes(node.op, node.attr("axes"), len(shape))
     kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
@@ -118,19 +119,12 @@ def _value(x: Array, outside: int, count: int, inside: int, form: _Form) -> Arra
     if 1 < inside < VECTOR_BYTES // x.itemsize:
         x = np.ascontiguousarray(x.reshape(outside, count, inside).transpose(0, 2, 1))
         outside, inside = outside * inside, 1
-    down = inside > 1
-    loop = reducing_loop(Reduction(form.op, form.dtype, down))
-    while True:
-        limit = threads.thread_count()
-        if down:
-            work = _of_columns(outside, count, inside, x.itemsize, limit)
-        else:
-            work = _of_rows(outside, count, x.itemsize, limit)
-        value = recycle.empty((outside * work.blocks * inside,), x.dtype)
+    loop, works = _runs(form, outside, count, inside, threads.thread_count())
+    for work in works:
+        value = recycle.empty((work.results,), x.dtype)
         iterate.run_steps(loop, work.plan, [data_address(x), data_address(work.extents), data_address(value)])
-        if work.blocks == 1:
-            return value
-        x, count = value, work.blocks
+        x = value
+    return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +135,25 @@ class _Work:
     extents: Array
     """The loop's second operand."""
     blocks: int
+    results: int
+    """Elements that it writes."""
 
 
 @functools.lru_cache(maxsize=1024)
+def _runs(form: _Form, outside: int, count: int, inside: int, thread_limit: int) -> tuple[Loop, tuple[_Work, ...]]:
+    """The loop, and its runs one after the other until one element of each is left."""
+    item_bytes = form.dtype.numpy.itemsize
+    works: list[_Work] = []
+    blocks = count
+    while not works or blocks > 1:
+        if inside > 1:
+            works.append(_of_columns(outside, blocks, inside, item_bytes, thread_limit))
+        else:
+            works.append(_of_rows(outside, blocks, item_bytes, thread_limit))
+        blocks = works[-1].blocks
+    return reducing_loop(Reduction(form.op, form.dtype, down=inside > 1)), tuple(works)
+
+
 def _of_rows(rows: int, count: int, item_bytes: int, thread_limit: int) -> _Work:
     blocks = -(-count // MOST_ITEMS_A_PASS)
     extents = np.full(blocks, MOST_ITEMS_A_PASS, np.int64)
@@ -154,22 +164,22 @@ def _of_rows(rows: int, count: int, item_bytes: int, thread_limit: int) -> _Work
         (blocks * item_bytes, item_bytes),
     )
     step_ns = STEP_NS + _BYTE_NS * item_bytes * min(count, MOST_ITEMS_A_PASS)
-    return _Work(plan_of_steps((rows, blocks), strides, 2, step_ns, thread_limit), extents, blocks)
+    return _Work(plan_of_steps((rows, blocks), strides, 2, step_ns, thread_limit), extents, blocks, rows * blocks)
 
 
-@functools.lru_cache(maxsize=1024)
 def _of_columns(outside: int, count: int, inside: int, item_bytes: int, thread_limit: int) -> _Work:
     tile = TILE_BYTES // item_bytes
-    blocks, tiles = -(-count // _BLOCK_ROWS), -(-inside // tile)
+    blocks, tiles = -(-count // MOST_ROWS), -(-inside // tile)
     row_bytes = inside * item_bytes
     extents = np.empty((blocks, tiles, 3), np.int64)
-    extents[...] = _BLOCK_ROWS, row_bytes, tile
-    extents[-1, :, 0] = count - (blocks - 1) * _BLOCK_ROWS
+    extents[...] = MOST_ROWS, row_bytes, tile
+    extents[-1, :, 0] = count - (blocks - 1) * MOST_ROWS
     extents[:, -1, 2] = inside - (tiles - 1) * tile
     strides = (
-        (count * row_bytes, _BLOCK_ROWS * row_bytes, TILE_BYTES),
+        (count * row_bytes, MOST_ROWS * row_bytes, TILE_BYTES),
         (0, *extents.strides[:2]),
         (blocks * row_bytes, row_bytes, TILE_BYTES),
     )
-    step_ns = STEP_NS + _BYTE_NS * min(row_bytes, TILE_BYTES) * min(count, _BLOCK_ROWS)
-    return _Work(plan_of_steps((outside, blocks, tiles), strides, 2, step_ns, thread_limit), extents, blocks)
+    step_ns = STEP_NS + _BYTE_NS * min(row_bytes, TILE_BYTES) * min(count, MOST_ROWS)
+    plan = plan_of_steps((outside, blocks, tiles), strides, 2, step_ns, thread_limit)
+    return _Work(plan, extents, blocks, outside * blocks * inside)

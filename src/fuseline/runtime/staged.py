@@ -7,7 +7,7 @@ the threads. 16-bit floats are widened first and cross from stage to stage as fl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,16 @@ class ReductionStage:
         """Reduce the operand's array."""
         operand = values[self.node.args[0]]
         reduced = reduction.reduced(self.node, operand)
-        if reduced is None:
-            with np.errstate(all="ignore"):
-                reduced = np.asarray(evaluate_node(self.node, [operand]))
-            if np.may_share_memory(reduced, operand):  # each element is its own greatest
-                reduced = reduced.copy()
+        values[self.node] = self._interpreted(operand) if reduced is None else reduced
+
+    @in_default_environment
+    def _interpreted(self, operand: Array) -> Array:
+        with np.errstate(all="ignore"):
+            reduced = np.asarray(evaluate_node(self.node, [operand]))
+        if np.may_share_memory(reduced, operand):  # each element is its own greatest
+            reduced = reduced.copy()
         # Native code trusts the dtype of what it is handed.
-        values[self.node] = reduced.astype(self.node.dtype.numpy, copy=False)
+        return reduced.astype(self.node.dtype.numpy, copy=False)
 
 
 class StagedProgram:
@@ -86,6 +89,7 @@ class StagedProgram:
         self.rows = _rows(self.stages, self.graph)
         own_results = self.rows is not None and self.rows.results == tuple(self.graph.output_nodes)
         self._rows_alone = self.rows if own_results else None  # nothing has to be copied after it
+        self._results = tuple(_results(self.graph))
 
     @property
     def moved_bytes(self) -> int:
@@ -95,16 +99,9 @@ class StagedProgram:
             moved = self.rows.moved
         else:
             moved = [n for stage in self.stages for n in (*stage.reads, *stage.writes) if n.op != "const"]
-        copied = [n for n, own in self._results() if not own]
+        copied = [n for n, own in self._results if not own]
         moved += [*copied, *(n for n in copied if n.op != "const")]
         return sum(n.dtype.size_bytes(n.tensor.element_count()) for n in moved)
-
-    def _results(self) -> Iterator[tuple[Node, bool]]:
-        """The value of each output, and whether a stage made an array that this output can have."""
-        given: set[Node] = set()
-        for node in self.graph.output_nodes:
-            yield node, not node.is_source and node not in given
-            given.add(node)
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
         """The outputs for the inputs ``arrays``: those of ``outputs`` where they could be written as results were
@@ -113,7 +110,6 @@ class StagedProgram:
         found = rows.run(arrays, outputs) if rows is not None and rows.is_better() else None
         return self._run(arrays) if found is None else found
 
-    @in_default_environment
     def _run(self, arrays: Sequence[Array]) -> list[Array]:
         values: dict[Node, Array] = dict(zip(self.graph.inputs, arrays, strict=True))
         rows = self.rows
@@ -123,11 +119,20 @@ class StagedProgram:
         else:
             for stage in self.stages:
                 stage.run(values)
-        results = []
-        for node, own in self._results():
-            value = const_array(node).astype(node.dtype.numpy) if node.op == "const" else values[node]
-            results.append(value if own else np.array(value))
-        return results
+        return [values[n] if own else _copied(n, values) for n, own in self._results]
+
+
+def _results(graph: Graph) -> Iterator[tuple[Node, bool]]:
+    """The value of each output, and whether a stage makes an array that this output can have."""
+    given: set[Node] = set()
+    for node in graph.output_nodes:
+        yield node, not node.is_source and node not in given
+        given.add(node)
+
+
+@in_default_environment
+def _copied(node: Node, values: Mapping[Node, Array]) -> Array:
+    return const_array(node).astype(node.dtype.numpy) if node.op == "const" else np.array(values[node])
 
 
 def _as_sum(node: Node) -> Node | None:

@@ -21,11 +21,15 @@ WALKS_BY_ITSELF = 0
 """The lanes of a body that takes its operands by their strides, one step a pass, and needs no whole vectors."""
 VECTOR_BYTES = 64
 """On every target: a narrower one takes each vector in parts, and the tree is the same."""
-_GROUP_VECTORS, _LEVELS = 16, 16
-TILE_BYTES = 512
-"""Of a row that are taken down together."""
-MOST_VECTORS = _GROUP_VECTORS << (_LEVELS - 2)
-"""In a row, or rows in columns."""
+_GROUP_VECTORS = 16
+_ROW_LEVELS, _COLUMN_LEVELS = 15, 9
+"""Places of a list; there is one for a row, and one for each vector of columns."""
+TILE_BYTES = 2048
+"""Of a row that are taken down together: half a page, so that not every few loads need another page's address."""
+MOST_VECTORS = _GROUP_VECTORS << (_ROW_LEVELS - 1)
+"""In a row."""
+MOST_ROWS = _GROUP_VECTORS << (_COLUMN_LEVELS - 1)
+"""In columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,13 @@ def reduction_text(r: Reduction) -> str:
     Operands of a step are the first element, int64 numbers that say how far it goes, and the first result; increments
     are the bytes from step to step. A row's elements follow each other, and one number says how many they are. For
     columns there are three: rows, bytes from row to row, and columns, of which at most `TILE_BYTES` are taken; fewer
-    than a vector are taken with those before them, which have to be there. All counts are at least 1, and vectors in a
-    row or rows in columns at most `MOST_VECTORS`.
+    than a vector are taken with those before them, which have to be there. All counts are at least 1, vectors in a row
+    at most `MOST_VECTORS` and rows in columns at most `MOST_ROWS`.
     """
     lanes, element = VECTOR_BYTES * 8 // r.dtype.bits, element_type(r.dtype)
     kind = f"<{lanes} x {element}>"
     steps = [f"  %x{i + 1} = call {kind} @joined({kind} %x{i}, {kind} %n)" for i in range(lanes.bit_length() - 1)]
+    levels, lists = (_COLUMN_LEVELS, TILE_BYTES // VECTOR_BYTES) if r.down else (_ROW_LEVELS, 1)
     parts = [
         _function(f"{kind} @joined({kind} %a, {kind} %b)", [*_joined(r, kind, lanes), f"  ret {kind} %r"]),
         _function(f"{kind} @neutral(ptr %first)", [*_neutral(r, kind, element, lanes), f"  ret {kind} %r"]),
@@ -62,8 +67,7 @@ def reduction_text(r: Reduction) -> str:
     names = {
         "KIND": kind, "ELEMENT": element, "SIZE": str(r.dtype.bits // 8), "LANES": str(lanes),
         "STEPS": "\n".join(steps), "WHOLE": str(-lanes), "GROUP_ITEMS": str(_GROUP_VECTORS * lanes),
-        "GROUP": str(_GROUP_VECTORS), "LEVELS": str(_LEVELS),
-        "LISTS": str(_LEVELS * (TILE_BYTES // VECTOR_BYTES if r.down else 1)),
+        "GROUP": str(_GROUP_VECTORS), "LEVELS": str(levels), "LISTS": str(levels * lists),
         "VECTOR_BYTES": str(VECTOR_BYTES), "LAST": f"%x{len(steps)}", "PADS": _pads(kind), "BODY": SYMBOL,
         "LANES_NAME": LANES_SYMBOL, "WALKS": str(WALKS_BY_ITSELF),
     }  # fmt: skip
