@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+import fuseline as fl
 from fuseline.floating_point import in_default_environment
 
 MODES = {
@@ -104,5 +105,20 @@ def test_the_thread_rounds_as_before_afterwards_even_after_an_error() -> None:
             function()
         assert library.fegetround() == up
         assert seen[0] == third < np.float64(1.0) / np.float64(3.0)
+    finally:
+        library.fesetround(0)
+
+
+@pytest.mark.skipif(platform.machine() not in MODES or sys.platform == "darwin", reason="the modes' numbers differ")
+def test_results_are_converted_into_other_outputs_in_the_default_environment() -> None:
+    library, up = ctypes.CDLL(None), MODES[platform.machine()]["up"]
+    k = fl.compile("s = sum(x, -1)")
+    x = np.array([[1 / 3, 1e-3, 7.1]])
+    expected = k(x, out=np.empty((1, 1), np.float32)).copy()
+    assert expected < k(x)
+    library.fesetround(up)
+    try:
+        for _ in range(3):
+            assert k(x, out=np.empty((1, 1), np.float32)) == expected
     finally:
         library.fesetround(0)

@@ -106,6 +106,32 @@ assert k(wide)[-1] == 3
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it")
+@pytest.mark.parametrize("text", ["s = sum(x, 0)", "y = x; s = sum(x)"])
+def test_what_reductions_copy_may_have_the_memory_that_lies_idle(text: str) -> None:
+    code = f"""
+import resource
+import numpy as np
+import fuseline as fl
+from fuseline.runtime import recycle
+k, fill = fl.compile({text!r}), fl.compile("x*2 + 1")
+x = np.ones((4096, 8192), np.float32)[:, ::2]
+wanted = k(x)
+recycle.trim()
+results = [fill(np.ones((16 + 8*i) << 20, np.float32)) for i in range(4)]
+del results
+assert recycle._store()[recycle._IDLE] > 400 << 20
+status = open("/proc/self/status").read().split()
+used_bytes = int(status[status.index("VmSize:") + 1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (used_bytes + (24 << 20), -1))
+found = k(x)
+for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, wanted))):
+    assert np.array_equal(a, b)
+"""
+    environment = {**os.environ, "FUSELINE_NUM_THREADS": "1", "FUSELINE_RECYCLE_BYTES": str(1 << 30)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
 def test_the_store_can_be_turned_off() -> None:
     code = (
         "import numpy as np; from fuseline.runtime import recycle; "

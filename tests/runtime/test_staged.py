@@ -127,6 +127,30 @@ def test_results_are_new_arrays_although_nothing_is_reduced(shape, dtype):
                     assert np.array_equal(b, wanted[0]) and np.array_equal(a, wanted[1])
 
 
+@pytest.mark.parametrize("dtype", ["bool", "i4", "f2", "f4"])
+def test_results_without_elements_are_new_arrays_too(dtype):
+    x = np.empty((3, 0, 1), dtype)[:1]
+    x.flags.writeable = False
+    for text in ("y = max(x, -1)", "y = min(x, 0)", "y = max(x, -1, keepdims=False)"):
+        k = fl.compile(text)
+        for _ in range(2):
+            result = k(x)
+            assert result.flags.writeable and result.base is None
+
+
+def test_outputs_of_other_kinds_are_refused_in_words():
+    pd = pytest.importorskip("pandas")
+    k = fl.compile("y = x - max(x, -1)")
+    x = np.arange(4, dtype=np.float32)
+    for _ in range(2):  # a shape is known from the second call on
+        with pytest.raises(fl.TypeRuleError, match="output 'y' must be an array, not Series"):
+            k(x, out=pd.Series(x))
+        masked = np.ma.array(np.zeros(4, np.float32), mask=[0, 1, 0, 0])
+        with pytest.raises(fl.UnsupportedError, match=r"output 'y' is a masked array.*out=y\.data"):
+            k(x, out=masked)
+        assert np.array_equal(k(x, out=masked.data), x - 3)
+
+
 def test_outputs_that_do_not_fit_are_named():
     k = fl.compile("y = x - max(x, -1)")
     x = np.ones((2, 3), np.float32)

@@ -412,7 +412,7 @@ class ReducingKernel(Kernel):
         if self._plain and out is not ... and not named.keys() - {"out"}:
             staged = self._plain.get(tuple([(a.dtype, a.shape) if type(a) is np.ndarray else None for a in args]))
             if staged is not None:
-                places = None if out is None else self.signature.places(out)
+                places = None if out is None else self._places(out)
                 return self._in_places(staged.run(args, places), places)
         return self._called(args, named)
 
@@ -432,18 +432,31 @@ class ReducingKernel(Kernel):
             self._refuse_masks(values)
         declared = declared_dtypes(self.program)
         if (long := long_integers(values, self.inputs, declared)) is not None:
-            return self._call_with_long_integers(values, self.signature.places(out), long)
+            return self._call_with_long_integers(values, self._places(out), long)
         arrays, dtypes = as_arrays(values, self.inputs, declared)
         check_shapes(self.program.inputs, {name: a.shape for name, a in zip(self.inputs, arrays, strict=True)})
         staged, limits = self._staged_program(arrays, dtypes)
         check_limits(limits, self.inputs, values)
-        places = self.signature.places(out)
+        places = self._places(out)
         results = staged.run(arrays, places if all(o is not None for o in places) else None)
         if not limits and all(type(v) is np.ndarray and v.dtype.isnative for v in values):
             if len(self._plain) >= _REMEMBERED_SHAPES:
                 self._plain.clear()
             self._plain[tuple([(v.dtype, v.shape) for v in values])] = staged
         return self._in_places(results, places)
+
+    def _places(self, out: Any) -> list[Any]:
+        """As `Signature.places`, and refused where results could not be written as into plain arrays."""
+        places = self.signature.places(out)
+        for name, place in zip(self.outputs, places, strict=True):
+            if place is not None and not isinstance(place, np.ndarray):
+                raise TypeRuleError(f"output {name!r} must be an array, not {type(place).__name__}")
+            if isinstance(place, np.ma.MaskedArray):
+                raise UnsupportedError(
+                    f"output {name!r} is a masked array, whose mask would stay as it is; give its data, as in "
+                    f"out={name}.data"
+                )
+        return places
 
     def _refuse_masks(self, values: Sequence[Any]) -> None:
         """Other arrays are computed on as plain ones; a mask would be lost in that."""
@@ -475,8 +488,13 @@ def _placed(result: np.ndarray[Any, Any], place: np.ndarray[Any, Any] | None) ->
     if place is None:
         return result[()] if result.ndim == 0 else result
     if result is not place:
-        np.copyto(place, result, casting="same_kind")
+        _write(place, result)
     return place
+
+
+@in_default_environment
+def _write(place: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> None:
+    np.copyto(place, result, casting="same_kind")
 
 
 _REMEMBERED_SHAPES = 256

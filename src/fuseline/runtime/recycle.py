@@ -11,7 +11,7 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | 
     size_bytes = math.prod(stored) * dtype.itemsize
     laid_out: NDArray[Any]
     if size_bytes < SMALLEST_BYTES or size_bytes > bound_bytes() or not arrays.is_known():
-        laid_out = _unrecycled(stored, dtype)
+        laid_out = with_idle_memory(lambda: np.empty(stored, dtype))
     else:
         store = _store()
         store[_BOUND] = bound_bytes()
@@ -98,14 +98,17 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], axes: tuple[int, ...] | 
     return laid_out.transpose(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-def _unrecycled(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """NumPy's array; where it has no memory for one, what lies idle here is given back first."""
+_Made = TypeVar("_Made")
+
+
+def with_idle_memory(make: Callable[[], _Made]) -> _Made:
+    """``make()``; where that finds no memory, once more after what lies idle here is given back."""
     try:
-        return np.empty(shape, dtype)
+        return make()
     except MemoryError:
         if not trim():
             raise
-        return np.empty(shape, dtype)
+        return make()
 
 
 def _c_order(shape: tuple[int, ...], item_bytes: int) -> tuple[ctypes.Array[Any], ctypes.Array[Any]]:

@@ -48,9 +48,9 @@ def reduced(node: Node, x: Array) -> Array | None:
         value = _value(x.T, form.inside, form.count, form.outside, form)
         value = value.reshape(form.kept[::-1]).T
     elif form.together:
-        value = _value(np.ascontiguousarray(x), form.outside, form.count, form.inside, form)
+        value = _value(_contiguous(x), form.outside, form.count, form.inside, form)
     else:
-        rows = np.ascontiguousarray(x.transpose(form.rows_order))
+        rows = _contiguous(x.transpose(form.rows_order))
         value = _value(rows, form.outside * form.inside, form.count, 1, form)
     return value.reshape(form.result)
 
@@ -117,7 +117,7 @@ def _form(node: Node, shape: tuple[int, ...]) -> _Form | None:
 def _value(x: Array, outside: int, count: int, inside: int, form: _Form) -> Array:
     """``x``, which is contiguous, as ``outside`` by ``count`` by ``inside`` elements without the middle axis, flat."""
     if 1 < inside < VECTOR_BYTES // x.itemsize:
-        x = np.ascontiguousarray(x.reshape(outside, count, inside).transpose(0, 2, 1))
+        x = _contiguous(x.reshape(outside, count, inside).transpose(0, 2, 1))
         outside, inside = outside * inside, 1
     loop, works = _runs(form, outside, count, inside, threads.thread_count())
     for work in works:
@@ -125,6 +125,10 @@ def _value(x: Array, outside: int, count: int, inside: int, form: _Form) -> Arra
         iterate.run_steps(loop, work.plan, [data_address(x), data_address(work.extents), data_address(value)])
         x = value
     return x
+
+
+def _contiguous(x: Array) -> Array:
+    return recycle.with_idle_memory(lambda: np.ascontiguousarray(x))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from fuseline.ir.types import TensorType
 from fuseline.mathlib.expand import expand
 from fuseline.ops import OPERATIONS
 from fuseline.passes.rewrite import rewrite
-from fuseline.runtime import reduction, rowwise
+from fuseline.runtime import recycle, reduction, rowwise
 from fuseline.runtime.compile import elementwise_loop
 from fuseline.runtime.loop import Loop
 from fuseline.runtime.repeat import repeating
@@ -67,13 +67,15 @@ class ReductionStage:
         """Reduce the operand's array."""
         operand = values[self.node.args[0]]
         reduced = reduction.reduced(self.node, operand)
-        values[self.node] = self._interpreted(operand) if reduced is None else reduced
+        if reduced is None:
+            reduced = recycle.with_idle_memory(lambda: self._interpreted(operand))
+        values[self.node] = reduced
 
     @in_default_environment
     def _interpreted(self, operand: Array) -> Array:
         with np.errstate(all="ignore"):
             reduced = np.asarray(evaluate_node(self.node, [operand]))
-        if np.may_share_memory(reduced, operand):  # each element is its own greatest
+        if reduced is operand or reduced.base is not None:  # a view, where each element is its own greatest
             reduced = reduced.copy()
         # Native code trusts the dtype of what it is handed.
         return reduced.astype(self.node.dtype.numpy, copy=False)
@@ -132,7 +134,9 @@ def _results(graph: Graph) -> Iterator[tuple[Node, bool]]:
 
 @in_default_environment
 def _copied(node: Node, values: Mapping[Node, Array]) -> Array:
-    return const_array(node).astype(node.dtype.numpy) if node.op == "const" else np.array(values[node])
+    if node.op == "const":
+        return const_array(node).astype(node.dtype.numpy)
+    return recycle.with_idle_memory(lambda: np.array(values[node]))
 
 
 def _as_sum(node: Node) -> Node | None:
