@@ -93,6 +93,25 @@ class Reciprocals:
         return most / 2 <= 1 - c <= least * 2
 
 
+@dataclass(frozen=True)
+class Cells:
+    """Logarithms of cells of the numbers around 1: -log(c) for the reciprocals c = n/32, in two parts.
+
+    The reciprocals are near those of the cells' middles, and have so few bits that a number times its cell's, less 1,
+    is exact. The first part of the logarithm has ``first_bits``: it must be exact together with an exponent times the
+    first part of log(2), and in float64 it has no lower half that would have to be looked up.
+    """
+
+    name: str
+    doc: str
+    scale: Callable[[], Real]
+    """What the natural logarithm is divided by."""
+    first_bits: int
+    bits: int
+
+
+CELL_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
+
 ERFC_CENTER = "3.8798828125"
 """Chosen among its neighbours because the function there, the constant coefficient, is almost a float64."""
 
@@ -239,6 +258,10 @@ def logarithm_fits() -> list[Fit]:
     rows.append(Fit("LOG_NEAR_F64", "(atanh(s)/s - 1 - s*s/3)/s**4 in z = s*s",
                     in_square(lambda s: (mp.atanh(s) / s - 1 - s * s / 3) / s**4), lambda z: z * z, "z*z",
                     (0, "0.01340"), 5, 53))  # fmt: skip
+    rows.append(
+        Fit("LOG_CELL_F64", "(log(1 + r) - r)/r**2", lambda r: (mp.log1p(r) - r) / r**2,
+            lambda r: r**2 / mp.log1p(r), "r**2/log(1 + r)", ("-0.06251", "0.06251"), 9, 53)
+    )  # fmt: skip
     fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
     rows.append(Fit("LOG_FIFTH_F64", "(2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s", fifth, lambda z: z * z / 2,
                     "z*z/2", (0, "0.02950"), 7, 53))  # fmt: skip
@@ -357,6 +380,12 @@ def piecewise_fits() -> list[Pieces]:
 
 
 PIECES = piecewise_fits()
+CELLS = [
+    Cells("LOG_CELLS_F32", "log", lambda: mp.mpf(1), 13, 24),
+    Cells("LOG_CELLS_F64", "log", lambda: mp.mpf(1), 21, 53),
+    Cells("LOG2_CELLS_F64", "log2", lambda: mp.log(2), 21, 53),
+    Cells("LOG10_CELLS_F64", "log10", lambda: mp.log(10), 21, 53),
+]
 RECIPROCALS = [Reciprocals("FIFTEENTHS_F32", 15, 24)]
 FITS = [
     *exponential_fits(), *logarithm_fits(), *hyperbolic_fits(), *power_fits(), *error_function_fits(),
@@ -366,11 +395,6 @@ FITS = [
 CONSTANTS = [
     # The first part times an exponent must be exact, hence its few bits.
     Constant("LN2_F32", "log(2)", lambda: mp.log(2), (15, 24)),
-    # Its first part must be exact together with an exponent times that of log(2).
-    *(
-        Constant(f"LOG_32_OVER_{c}_F32", f"log(32/{c})", lambda c=c: mp.log(mp.mpf(32) / c), (13, 24))
-        for c in (44, 40, 36, 34, 29, 26, 24)
-    ),
     Constant("LN2_F64", "log(2)", lambda: mp.log(2), (42, 53)),
     Constant("LN2_THREE_F64", "log(2)", lambda: mp.log(2), (42, 53, 53)),
     Constant("LOG2_E_F32", "log2(e)", lambda: 1 / mp.log(2), (24, 24)),

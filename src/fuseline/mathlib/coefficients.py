@@ -8,52 +8,13 @@ from __future__ import annotations
 
 _h = float.fromhex
 
+CELL_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
+"""Numerators n of the reciprocals n/32 of the cells of a logarithm's argument."""
+
 # LN2_F32: log(2); parts of 15, 24 bits, remainder 5.5e-14
 LN2_F32 = (
     _h("0x1.62e4000000000p-1"),
     _h("0x1.7f7d1c0000000p-20"),
-)
-
-# LOG_32_OVER_44_F32: log(32/44); parts of 13, 24 bits, remainder 4.72e-13
-LOG_32_OVER_44_F32 = (
-    _h("-0x1.4620000000000p-2"),
-    _h("0x1.d0f78e0000000p-16"),
-)
-
-# LOG_32_OVER_40_F32: log(32/40); parts of 13, 24 bits, remainder 4.17e-14
-LOG_32_OVER_40_F32 = (
-    _h("-0x1.c900000000000p-3"),
-    _h("0x1.070cac0000000p-20"),
-)
-
-# LOG_32_OVER_36_F32: log(32/36); parts of 13, 24 bits, remainder 1.03e-14
-LOG_32_OVER_36_F32 = (
-    _h("-0x1.e270000000000p-4"),
-    _h("-0x1.db8abc0000000p-22"),
-)
-
-# LOG_32_OVER_34_F32: log(32/34); parts of 13, 24 bits, remainder 5.21e-14
-LOG_32_OVER_34_F32 = (
-    _h("-0x1.f0a0000000000p-5"),
-    _h("-0x1.86008c0000000p-20"),
-)
-
-# LOG_32_OVER_29_F32: log(32/29); parts of 13, 24 bits, remainder 1.94e-13
-LOG_32_OVER_29_F32 = (
-    _h("0x1.9330000000000p-4"),
-    _h("0x1.7975660000000p-18"),
-)
-
-# LOG_32_OVER_26_F32: log(32/26); parts of 13, 24 bits, remainder 4.34e-14
-LOG_32_OVER_26_F32 = (
-    _h("0x1.a940000000000p-3"),
-    _h("-0x1.2c37520000000p-19"),
-)
-
-# LOG_32_OVER_24_F32: log(32/24); parts of 13, 24 bits, remainder 5.18e-13
-LOG_32_OVER_24_F32 = (
-    _h("0x1.2690000000000p-2"),
-    _h("0x1.8844d40000000p-16"),
 )
 
 # LN2_F64: log(2); parts of 42, 53 bits, remainder 1.95e-31
@@ -112,7 +73,9 @@ LOG_UPPER_F64 = (
 )
 
 # ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
-ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
+ERFC_CENTER_F64 = (
+    _h("0x1.f0a0000000000p+1"),
+)
 
 # SQRT_HALF_F64: sqrt(1/2); parts of 53, 53 bits, remainder 2.07e-33
 SQRT_HALF_F64 = (
@@ -547,6 +510,22 @@ LOG_NEAR_F64 = (
     _h("0x1.745dc486947eep-4"),
     _h("0x1.3ad1f52f2f515p-4"),
     _h("0x1.1da219c68ef84p-4"),
+)
+
+# LOG_CELL_F64: (log(1 + r) - r)/r**2
+# interval [-0.06251, 0.06251], degree 9, 53-bit coefficients, weight r**2/log(1 + r),
+# largest weighted error 4.813e-18 = 2**-57.528 at 0.06251
+LOG_CELL_F64 = (
+    _h("-0x1.0000000000007p-1"),
+    _h("0x1.5555555555579p-2"),
+    _h("-0x1.ffffffffdbeb6p-3"),
+    _h("0x1.999999995e4adp-3"),
+    _h("-0x1.55555621c24e8p-3"),
+    _h("0x1.24924a2d5d03ep-3"),
+    _h("-0x1.fffc543b584a9p-4"),
+    _h("0x1.c7185cab9dbc6p-4"),
+    _h("-0x1.9d47514807124p-4"),
+    _h("0x1.780a4aae4b091p-4"),
 )
 
 # LOG_FIFTH_F64: (2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s
@@ -1362,4 +1341,92 @@ FIFTEENTHS_F32_LOGARITHMS = (
     _h("0x1.3fadfe0000000p-1"),
     _h("0x1.5173660000000p-1"),
     _h("0x1.62dc180000000p-1"),
+)
+
+# LOG_CELLS_F32: log(32/n) for each cell, first parts of 13 bits, rests rounded by at most 5.18e-13
+LOG_CELLS_F32_HEADS = (
+    _h("-0x1.4620000000000p-2"),
+    _h("-0x1.c900000000000p-3"),
+    _h("-0x1.e270000000000p-4"),
+    _h("-0x1.f0a0000000000p-5"),
+    _h("0x0.0p+0"),
+    _h("0x1.9330000000000p-4"),
+    _h("0x1.a940000000000p-3"),
+    _h("0x1.2690000000000p-2"),
+)
+LOG_CELLS_F32_RESTS = (
+    _h("0x1.d0f78e0000000p-16"),
+    _h("0x1.070cac0000000p-20"),
+    _h("-0x1.db8abc0000000p-22"),
+    _h("-0x1.86008c0000000p-20"),
+    _h("0x0.0p+0"),
+    _h("0x1.7975660000000p-18"),
+    _h("-0x1.2c37520000000p-19"),
+    _h("0x1.8844d40000000p-16"),
+)
+
+# LOG_CELLS_F64: log(32/n) for each cell, first parts of 21 bits, rests rounded by at most 2.59e-24
+LOG_CELLS_F64_HEADS = (
+    _h("-0x1.4618c00000000p-2"),
+    _h("-0x1.c8ff800000000p-3"),
+    _h("-0x1.e270700000000p-4"),
+    _h("-0x1.f0a3100000000p-5"),
+    _h("0x0.0p+0"),
+    _h("0x1.9335e00000000p-4"),
+    _h("0x1.a93ed00000000p-3"),
+    _h("0x1.2696200000000p-2"),
+)
+LOG_CELLS_F64_RESTS = (
+    _h("0x1.ef1d09ec17a42p-25"),
+    _h("0x1.c32b2ef29ed14p-26"),
+    _h("-0x1.b8abcb97a7aa2p-26"),
+    _h("0x1.ff74eaccf419bp-28"),
+    _h("0x0.0p+0"),
+    _h("0x1.75652622b8758p-26"),
+    _h("0x1.e456cf1b795f5p-26"),
+    _h("0x1.134db92783bebp-26"),
+)
+
+# LOG2_CELLS_F64: log2(32/n) for each cell, first parts of 21 bits, rests rounded by at most 4.08e-24
+LOG2_CELLS_F64_HEADS = (
+    _h("-0x1.d675400000000p-2"),
+    _h("-0x1.49a7800000000p-2"),
+    _h("-0x1.5c01a00000000p-3"),
+    _h("-0x1.663f700000000p-4"),
+    _h("0x0.0p+0"),
+    _h("0x1.22dae00000000p-3"),
+    _h("0x1.32bff00000000p-2"),
+    _h("0x1.a8ff900000000p-2"),
+)
+LOG2_CELLS_F64_RESTS = (
+    _h("0x1.fcd15f101c142p-26"),
+    _h("-0x1.2f346e2bf924bp-24"),
+    _h("-0x1.cfdeb43cfd006p-26"),
+    _h("0x1.4dbb3a60cceb2p-30"),
+    _h("0x0.0p+0"),
+    _h("-0x1.eaa65b49696e3p-26"),
+    _h("-0x1.c8f11979a5db7p-26"),
+    _h("0x1.c6042978605ffp-24"),
+)
+
+# LOG10_CELLS_F64: log10(32/n) for each cell, first parts of 21 bits, rests rounded by at most 4.91e-25
+LOG10_CELLS_F64_HEADS = (
+    _h("-0x1.1b3e700000000p-3"),
+    _h("-0x1.8cf1800000000p-4"),
+    _h("-0x1.a30aa00000000p-5"),
+    _h("-0x1.af5f900000000p-6"),
+    _h("0x0.0p+0"),
+    _h("0x1.5e39600000000p-5"),
+    _h("0x1.715d100000000p-4"),
+    _h("0x1.ffbfc00000000p-4"),
+)
+LOG10_CELLS_F64_RESTS = (
+    _h("-0x1.ec94f7abbbb33p-27"),
+    _h("-0x1.c4324064d9459p-27"),
+    _h("0x1.4fb080b1ebf34p-28"),
+    _h("-0x1.5807307d36f05p-29"),
+    _h("0x0.0p+0"),
+    _h("0x1.adfa4a546ee73p-27"),
+    _h("-0x1.8e4c282293082p-27"),
+    _h("0x1.5de3c01bac1bep-27"),
 )

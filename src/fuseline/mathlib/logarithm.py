@@ -1,21 +1,26 @@
 """log, log2, log10 and log1p.
 
-x = 2**k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)]; log(1 + f) = f + c, and only the small c is approximated.
+In float32 x = 2**k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)]; log(1 + f) = f + c, and only the small c is
+approximated. In float64 x = 2**k * (1 + r)/c with c from a table of eight cells, so that |r| is at most 1/16 and the
+polynomial short; the logarithms of 1/c are in the table as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from fuseline.ir.build import Expr, fma, where
-from fuseline.ir.dtype import F32
+from fuseline.ir.dtype import F32, F64, I64
+from fuseline.mathlib.coefficients import CELL_RECIPROCALS_IN_32NDS
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
     Format,
+    bits_of,
     fast_two_sum,
     format_of,
     polynomial,
@@ -23,66 +28,136 @@ from fuseline.mathlib.formats import (
     two_product,
     where_rarely,
 )
+from fuseline.mathlib.pieces import pick
 
 
 def log(x: Expr) -> Expr:
     """Natural logarithm: -inf at zeros, NaN below."""
-    f = format_of(x)
-    high, low = f.table("LN2")
+    if x.dtype is F32:
+        high, low = SINGLE.table("LN2")
+        return _of_positive_single(
+            x, lambda k, r: fma(k, high, r + fma(r * r, polynomial(r, SINGLE.table("LOG")), k * low))
+        )
 
-    def value(k: Expr, r: Expr) -> Expr:
-        if f is SINGLE:
-            return fma(k, high, r + fma(r * r, polynomial(r, f.table("LOG")), k * low))
-        total, rest = fast_two_sum(k * high, r)
-        return total + (rest + fma(k, low, correction(r, f)))
+    def value(cell: Cell, r: Expr) -> Expr:
+        total, rest = fast_two_sum(cell.head("LOG", "LN2"), r)
+        return total + (rest + fma(r * r, _series(r), cell.rest("LOG", "LN2")))
 
-    return _of_positive(x, f, value)
+    return _of_positive_double(x, value)
 
 
 def log2(x: Expr) -> Expr:
     """Logarithm to base 2; exact for powers of two."""
-    f = format_of(x)
-    high, low = f.table("LOG2_E")
+    high, low = format_of(x).table("LOG2_E")
+    if x.dtype is F32:
+        return _of_positive_single(
+            x,
+            lambda k, r: k + fma(r, high, fma(r * r, polynomial(r, SINGLE.table("LOG2"), cuts=0), r * low)),
+        )
 
-    def value(k: Expr, r: Expr) -> Expr:
-        if f is SINGLE:
-            return k + fma(r, high, fma(r * r, polynomial(r, f.table("LOG2"), cuts=0), r * low))
-        # The quadratic term is the largest of the tail: it is not rounded on its own.
-        half, cubic = r * -0.5, _beyond_square(r)
+    def value(cell: Cell, r: Expr) -> Expr:
+        head, head_rest = cell.binary()
         product, product_rest = two_product(r, r.like(high))
-        product_rest = fma(r, low, product_rest)
-        tail = fma(product, half, fma(cubic, high, fma(product_rest, half, product_rest)))
-        total, rest = fast_two_sum(k, product)
-        return total + (rest + tail)
+        tail = fma(product * r, _series(r), fma(r, low, product_rest))
+        total, rest = fast_two_sum(head, product)
+        return total + (rest + (tail + head_rest))
 
-    return _of_positive(x, f, value)
+    return _of_positive_double(x, value)
 
 
 def log10(x: Expr) -> Expr:
     """Logarithm to base 10."""
     f = format_of(x)
     high, low = f.table("LOG10_E")
-    step, step_rest = f.table("LOG10_2")
+    if f is SINGLE:
+        step, step_rest = f.table("LOG10_2")
 
-    def value(k: Expr, r: Expr) -> Expr:
-        if f is SINGLE:
+        def single(k: Expr, r: Expr) -> Expr:
             tail = fma(k, step_rest, r * low)
             return fma(k, step, fma(r, high, fma(r * r, polynomial(r, f.table("LOG10")), tail)))
+
+        return _of_positive_single(x, single)
+
+    def value(cell: Cell, r: Expr) -> Expr:
         product, product_rest = two_product(r, r.like(high))
-        tail = fma(correction(r, f), high, fma(k, step_rest, fma(r, low, product_rest)))
-        total, rest = fast_two_sum(k * step, product)
-        return total + (rest + tail)
+        tail = fma(product * r, _series(r), fma(r, low, product_rest))
+        total, rest = fast_two_sum(cell.head("LOG10", "LOG10_2"), product)
+        return total + (rest + (tail + cell.rest("LOG10", "LOG10_2")))
 
-    return _of_positive(x, f, value)
+    return _of_positive_double(x, value)
 
 
-def _of_positive(x: Expr, f: Format, value: Callable[[Expr, Expr], Expr]) -> Expr:
+def _of_positive_single(x: Expr, value: Callable[[Expr, Expr], Expr]) -> Expr:
     """value(k, r) for x = 2**k * (1 + r); all but positive normal numbers get their logarithms behind a branch."""
+    return where_rarely(_is_unusual(x), special_cases(x, value(*split(x, SINGLE))), value(*split_normal(x, SINGLE)))
+
+
+def _of_positive_double(x: Expr, value: Callable[[Cell, Expr], Expr]) -> Expr:
+    """The same of a cell and r."""
+    lift = DOUBLE.fraction_bits + 2
+    tiny = x < DOUBLE.smallest_normal
+    lifted = split_by_cells(where(tiny, x * 2.0**lift, x), where(tiny, x.like(float(lift)), 0.0))
+    return where_rarely(_is_unusual(x), special_cases(x, value(*lifted)), value(*split_by_cells(x)))
+
+
+def _is_unusual(x: Expr) -> Expr:
+    """Whether x is anything but a positive normal number."""
+    f = format_of(x)
     smallest, infinity = 1 << f.fraction_bits, (2 * f.bias + 1) << f.fraction_bits
     half = 1 << (f.float_type.bits - 1)
     # One comparison of the bits, moved so that whatever lies outside, signs and NaN included, is at the upper end.
-    unusual = x.bitcast(f.integer_type) - (smallest - half) >= infinity - smallest - half
-    return where_rarely(unusual, special_cases(x, value(*split(x, f))), value(*split_normal(x, f)))
+    return x.bitcast(f.integer_type) - (smallest - half) >= infinity - smallest - half
+
+
+_LOWEST_CELL_BITS = bits_of(17.0 / 24.0, DOUBLE)
+"""The cells are 2**49 numbers each; the fifth is that of 1, from 23/24 to 25/24. In all of them |r| is at most 1/16."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where a float64 lies: 2**k times a number of the cell with the low bits of ``index``."""
+
+    k: Expr
+    index: Expr
+
+    @classmethod
+    def of(cls, above: Expr, lift: Expr | None = None) -> Cell:
+        """The cell of a number from its bits less those of the lowest cell; k is less by ``lift``."""
+        k = integer_to_float(above >> DOUBLE.fraction_bits, DOUBLE)
+        return cls(k if lift is None else k - lift, above >> (DOUBLE.fraction_bits - 3))
+
+    @property
+    def reciprocal(self) -> Expr:
+        """The cell's c."""
+        return pick(self.index, [n / 32.0 for n in CELL_RECIPROCALS_IN_32NDS])
+
+    def head(self, base: str, step: str) -> Expr:
+        """The first part of the logarithm of 2**k/c, exact; ``step`` is the logarithm of 2."""
+        return fma(self.k, DOUBLE.table(step)[0], self._logarithm(base, "HEADS"))
+
+    def rest(self, base: str, step: str) -> Expr:
+        """What the first part lacks."""
+        return fma(self.k, DOUBLE.table(step)[1], self._logarithm(base, "RESTS"))
+
+    def binary(self) -> tuple[Expr, Expr]:
+        """The two parts to base 2."""
+        return self.k + self._logarithm("LOG2", "HEADS"), self._logarithm("LOG2", "RESTS")
+
+    def _logarithm(self, base: str, part: str) -> Expr:
+        return pick(self.index, DOUBLE.table(f"{base}_CELLS", part))
+
+
+def split_by_cells(x: Expr, lift: Expr | None = None) -> tuple[Cell, Expr]:
+    """A positive normal float64 x, or x * 2**-lift, as 2**k * (1 + r)/c: its cell, and r, which is exact."""
+    bits = x.bitcast(I64)
+    above = bits - _LOWEST_CELL_BITS
+    cell = Cell.of(above, lift)
+    return cell, fma((bits - (above & (-1 << DOUBLE.fraction_bits))).bitcast(F64), cell.reciprocal, -1.0)
+
+
+def _series(r: Expr) -> Expr:
+    """(log(1 + r) - r)/r**2 in float64, for |r| up to a sixteenth."""
+    return polynomial(r, DOUBLE.table("LOG_CELL"), cuts=1)
 
 
 def log1p(x: Expr) -> Expr:
@@ -115,29 +190,46 @@ def _log1p_of_ordinary(x: Expr) -> Expr:
 
 def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
     """log(1 + x + x_rest) for finite x > -1 that are not subnormal, and a rest far below x."""
-    total, tail = _log1p_parts(x, f, x_rest)
-    return total + tail
+    if f is DOUBLE:
+        total, tail = log1p_in_two_parts(x, x_rest)
+        return total + tail
+    above, r, r_rest = _one_more(x, _sqrt_half_bits(f), f)
+    k = integer_to_float(above >> f.fraction_bits, f)
+    high, low = f.table("LN2")
+    total, rest = fast_two_sum(k * high, r)
+    return total + (rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r)))
 
 
-def log1p_in_two_parts(x: Expr, x_rest: Expr) -> tuple[Expr, Expr]:
+def log1p_in_two_parts(x: Expr, x_rest: Expr | None = None) -> tuple[Expr, Expr]:
     """The same in float64 as an unevaluated sum of a large and a small part."""
-    return _log1p_parts(x, DOUBLE, x_rest)
+    above, whole, whole_rest = _one_more(x, _LOWEST_CELL_BITS, DOUBLE, x_rest)
+    cell = Cell.of(above)
+    # (1 + whole)*c - 1, of which all but the product is exact.
+    c = cell.reciprocal
+    product, product_rest = two_product(whole, c)
+    r = product + (c - 1.0)
+    r_rest = fma(whole_rest, c, product_rest)
+    total, rest = fast_two_sum(cell.head("LOG", "LN2"), r)
+    return total, rest + fma(r * r, _series(r), fma(-r_rest, r, r_rest) + cell.rest("LOG", "LN2"))
 
 
-def _log1p_parts(x: Expr, f: Format, x_rest: Expr | None) -> tuple[Expr, Expr]:
-    # k comes from the rounded 1 + x; the reduced argument is x*2**-k + (2**-k - 1), rounded once and with its error.
-    k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
-    k = integer_to_float(k_bits, f)
-    scale = power_of_two((f.bias + 2) - k_bits, f)  # 4 * 2**-k, a normal number even at the largest k
+def _one_more(x: Expr, lowest_bits: int, f: Format, x_rest: Expr | None = None) -> tuple[Expr, Expr, Expr]:
+    """The bits of 1 + x less ``lowest_bits``, of which those above the fraction are k; r and rest in
+    1 + x + x_rest = 2**k * (1 + r + rest).
+
+    k comes from the rounded 1 + x; r is x*2**-k + (2**-k - 1), rounded once and with its error.
+    """
+    above = (x + 1.0).bitcast(f.integer_type) - lowest_bits
+    scale = power_of_two(
+        (f.bias + 2) - (above >> f.fraction_bits), f
+    )  # 4 * 2**-k, a normal number even at the largest k
     whole = fma(scale, 0.25, -1.0)
     quarter = x * 0.25
     r = fma(quarter, scale, whole)
-    r_rest = fma(quarter, scale, whole - r)
+    rest = fma(quarter, scale, whole - r)
     if x_rest is not None:
-        r_rest = fma(x_rest * 0.25, scale, r_rest)
-    high, low = f.table("LN2")
-    total, rest = fast_two_sum(k * high, r)
-    return total, rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r))
+        rest = fma(x_rest * 0.25, scale, rest)
+    return above, r, rest
 
 
 def log_of_parts_single(x: Expr, rest: Expr, doublings: int = 0) -> Expr:

@@ -1,4 +1,4 @@
-"""float32 functions by pieces: the argument's cell picks a polynomial's coefficients from tables of four or eight.
+"""Functions by pieces: the argument's cell picks a polynomial's coefficients from tables of four or eight.
 
 Such a table is one permutation with AVX2, AVX-512 and NEON, so that a cell costs no more than one polynomial for the
 whole range would, and needs neither a division nor a second branch.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fuseline.ir.build import Expr, fma, where
-from fuseline.ir.dtype import F32, I32
+from fuseline.ir.dtype import F32, F64, I32
 from fuseline.mathlib import coefficients
 from fuseline.mathlib.formats import at_most, polynomial, polynomial_with_last_steps, with_sign_of
 
@@ -55,11 +55,13 @@ def piece_in_two_parts(
 
 
 def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:
-    """The value of each element's cell; as many low bits of ``cell`` count as there are values, from ``first`` on."""
-    floats, words = struct.Struct(f"<{len(values)}f"), struct.Struct(f"<{len(values)}I")
-    table = words.unpack(floats.pack(*values))
+    """The value of each element's cell, a float of the width of ``cell``; as many low bits of it count as there are
+    values, from ``first`` on."""
+    is_single = cell.dtype is I32
+    floats, words = (f"<{len(values)}{kind}" for kind in ("fI" if is_single else "dQ"))
+    table = struct.unpack(words, struct.pack(floats, *values))
     start = -first % len(table)
-    return cell.lookup((*table[start:], *table[:start]), F32)
+    return cell.lookup((*table[start:], *table[:start]), F32 if is_single else F64)
 
 
 def _joined(names: Sequence[str], part: str) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fuseline.ir.build import Expr, call, fma, where
 from fuseline.ir.dtype import F32, F64, I32
+from fuseline.mathlib.coefficients import CELL_RECIPROCALS_IN_32NDS
 from fuseline.mathlib.exponential import LOG2_E, exp_of_sum, exp_wide, fourth_root_power
 from fuseline.mathlib.formats import (
     DOUBLE,
@@ -218,8 +219,6 @@ def _power_wide(x: Expr, y: Expr) -> Expr:
     return _of_special(abs(x), y, value)
 
 
-_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
-"""Near the reciprocal of each cell's middle, with so few bits that x times it, less 1, is exact."""
 _LOWEST_CELL_BITS = 0x3F361000
 """The bits of 0.7112. The cells are 2**20 numbers each; the fifth has 1 in it, between 0.961 and 1.0474.
 
@@ -240,11 +239,10 @@ def _log_in_two_parts_single(x: Expr) -> tuple[Expr, Expr]:
     cell = above >> (f.fraction_bits - 3)
     k = exponent.cast(F32)  # in units of 2**-fraction_bits
     unit = 2.0**-f.fraction_bits
-    r = fma((bits - exponent).bitcast(F32), pick(cell, [c / 32.0 for c in _RECIPROCALS_IN_32NDS]), -1.0)
-    logarithms = [f.table(f"LOG_32_OVER_{c}") if c != 32 else (0.0, 0.0) for c in _RECIPROCALS_IN_32NDS]
+    r = fma((bits - exponent).bitcast(F32), pick(cell, [n / 32.0 for n in CELL_RECIPROCALS_IN_32NDS]), -1.0)
     high, low = f.table("LN2")
-    base = fma(k, high * unit, pick(cell, [first for first, _ in logarithms]))  # exact
-    base_rest = fma(k, low * unit, pick(cell, [second for _, second in logarithms]))
+    base = fma(k, high * unit, pick(cell, f.table("LOG_CELLS", "HEADS")))  # exact
+    base_rest = fma(k, low * unit, pick(cell, f.table("LOG_CELLS", "RESTS")))
     half = r * -0.5
     near = fma(half, r, r)
     total, rest = fast_two_sum(base, near)
