@@ -141,11 +141,6 @@ def base2(r: Real) -> Real:
     return (mp.mpf(2) ** r - 1) / r
 
 
-def series(z: Real) -> Real:
-    """2*atanh(s) after its first term, in z = s*s."""
-    return (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) * 2 / z
-
-
 def mean_slope(u: Real) -> Real:
     """log1p(x)/x at x = u + 3/8."""
     x = u + mp.mpf(3) / 8
@@ -251,7 +246,6 @@ def logarithm_fits() -> list[Fit]:
         Fit("LOG_NEAR_ONE_F32", "(log(1 + t) - t + t*t/2)/t**3", lambda t: (mp.log1p(t) - t + t * t / 2) / t**3,
             lambda t: t**3, "t**3", ("-0.0345", "0.0345"), 3, 24)
     )  # fmt: skip
-    rows.append(Fit("LOG_F64", "(2*atanh(s) - 2*s)/s**3 in z = s*s", series, lambda z: z, "z", (0, "0.02950"), 6, 53))
     rows.append(Fit("LOG1P_F32", "log1p(x)/x - 15/16 in u = x - 3/8", lambda u: mean_slope(u) - mp.mpf(15) / 16,
                     lambda u: 1 / mean_slope(u), "x/log1p(x)", ("-0.375", "0.625"), 10, 24,
                     singular_at_zero=False))  # fmt: skip
@@ -262,9 +256,11 @@ def logarithm_fits() -> list[Fit]:
         Fit("LOG_CELL_F64", "(log(1 + r) - r)/r**2", lambda r: (mp.log1p(r) - r) / r**2,
             lambda r: r**2 / mp.log1p(r), "r**2/log(1 + r)", ("-0.06251", "0.06251"), 9, 53)
     )  # fmt: skip
-    fifth = in_square(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)
-    rows.append(Fit("LOG_FIFTH_F64", "(2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s", fifth, lambda z: z * z / 2,
-                    "z*z/2", (0, "0.02950"), 7, 53))  # fmt: skip
+    rows.append(
+        Fit("LOG_QUARTIC_F64", "((log(1 + r) - r + r*r/2)/r**3 - 1/3)/r",
+            lambda r: ((mp.log1p(r) - r + r * r / 2) / r**3 - mp.mpf(1) / 3) / r,
+            lambda r: r**4 / mp.log1p(r), "r**4/log(1 + r)", ("-0.06251", "0.06251"), 9, 53)
+    )  # fmt: skip
     return rows
 
 
@@ -407,7 +403,6 @@ CONSTANTS = [
     Constant("ERFC_CENTER_F64", "where erfc's variable is zero", lambda: mp.mpf(ERFC_CENTER), (53,)),
     Constant("SQRT_HALF_F64", "sqrt(1/2)", lambda: mp.sqrt(mp.mpf(1) / 2), (53, 53)),
     Constant("THIRD_F64", "1/3", lambda: mp.mpf(1) / 3, (53, 53)),
-    Constant("TWO_THIRDS_F64", "2/3", lambda: mp.mpf(2) / 3, (53, 53)),
     Constant("PI_HALF_F32", "pi/2", lambda: mp.pi / 2, (24, 24)),
     Constant("PI_HALF_F64", "pi/2", lambda: mp.pi / 2, (53, 53)),
     # A count of quarter turns times the second part must be exact.

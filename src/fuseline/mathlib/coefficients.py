@@ -73,9 +73,7 @@ LOG_UPPER_F64 = (
 )
 
 # ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
-ERFC_CENTER_F64 = (
-    _h("0x1.f0a0000000000p+1"),
-)
+ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
 
 # SQRT_HALF_F64: sqrt(1/2); parts of 53, 53 bits, remainder 2.07e-33
 SQRT_HALF_F64 = (
@@ -87,12 +85,6 @@ SQRT_HALF_F64 = (
 THIRD_F64 = (
     _h("0x1.5555555555555p-2"),
     _h("0x1.5555555555555p-56"),
-)
-
-# TWO_THIRDS_F64: 2/3; parts of 53, 53 bits, remainder 2.05e-33
-TWO_THIRDS_F64 = (
-    _h("0x1.5555555555555p-1"),
-    _h("0x1.5555555555555p-55"),
 )
 
 # PI_HALF_F32: pi/2; parts of 24, 24 bits, remainder 1.72e-15
@@ -470,19 +462,6 @@ LOG_NEAR_ONE_F32 = (
     _h("-0x1.55ba700000000p-3"),
 )
 
-# LOG_F64: (2*atanh(s) - 2*s)/s**3 in z = s*s
-# interval [0.0, 0.0295], degree 6, 53-bit coefficients, weight z,
-# largest weighted error 2.534e-18 = 2**-58.453 at 0.0295
-LOG_F64 = (
-    _h("0x1.5555555555593p-1"),
-    _h("0x1.999999997f950p-2"),
-    _h("0x1.2492494237fb2p-2"),
-    _h("0x1.c71c51ca4d582p-3"),
-    _h("0x1.74664cd9ceeecp-3"),
-    _h("0x1.39a03ad9f0574p-3"),
-    _h("0x1.2f1564bd60105p-3"),
-)
-
 # LOG1P_F32: log1p(x)/x - 15/16 in u = x - 3/8
 # interval [-0.375, 0.625], degree 10, 24-bit coefficients, weight x/log1p(x),
 # largest weighted error 1.322e-9 = 2**-29.495 at 0.145141
@@ -528,18 +507,20 @@ LOG_CELL_F64 = (
     _h("0x1.780a4aae4b091p-4"),
 )
 
-# LOG_FIFTH_F64: (2*atanh(s) - 2*s - 2*s**3/3)/s**5 in z = s*s
-# interval [0.0, 0.0295], degree 7, 53-bit coefficients, weight z*z/2,
-# largest weighted error 8.878e-23 = 2**-73.254 at 0.00184307
-LOG_FIFTH_F64 = (
-    _h("0x1.9999999999995p-2"),
-    _h("0x1.249249249315bp-2"),
-    _h("0x1.c71c71c562343p-3"),
-    _h("0x1.745d183f25313p-3"),
-    _h("0x1.3b135fa1577dfp-3"),
-    _h("0x1.112121fc9e84fp-3"),
-    _h("0x1.de238e94e2c1fp-4"),
-    _h("0x1.eb8c7fb52f5c6p-4"),
+# LOG_QUARTIC_F64: ((log(1 + r) - r + r*r/2)/r**3 - 1/3)/r
+# interval [-0.06251, 0.06251], degree 9, 53-bit coefficients, weight r**4/log(1 + r),
+# largest weighted error 5.315e-21 = 2**-67.35 at -0.0183416
+LOG_QUARTIC_F64 = (
+    _h("-0x1.0000000000033p-2"),
+    _h("0x1.9999999999a1fp-3"),
+    _h("-0x1.555555550b8f6p-3"),
+    _h("0x1.249249243c0ffp-3"),
+    _h("-0x1.00000129140abp-3"),
+    _h("0x1.c71c74488d15ep-4"),
+    _h("-0x1.99955d76423bdp-4"),
+    _h("0x1.7458c8e1e8c7ep-4"),
+    _h("-0x1.58eb97804ce82p-4"),
+    _h("0x1.3e8e5e2fb168ap-4"),
 )
 
 # SINH_F32: (sinh(r) - r)/r**3 in u = r*r

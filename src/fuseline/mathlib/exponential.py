@@ -163,6 +163,12 @@ def exp_of_sum(
     return (value * first) * second
 
 
+def exp_of_moderate_sum(x: Expr, rest: Expr) -> Expr:
+    """e**(x + rest) in float64 for |x| <= 700 and small rests, rounded about once."""
+    total, tail, bits = _reduced_exp(x, rest, DOUBLE.bias)
+    return (total + tail) * power_of_two(bits, DOUBLE)
+
+
 def exp_in_two_parts(x: Expr, rest: Expr, scale: float = 1.0) -> tuple[Expr, Expr]:
     """scale * e**(x + rest) as an unevaluated sum, to about 57 bits; ``scale`` a power of two, |x| <= 760."""
     total, tail, first, second = _exp_parts(x, rest)
@@ -173,12 +179,18 @@ def exp_in_two_parts(x: Expr, rest: Expr, scale: float = 1.0) -> tuple[Expr, Exp
 
 def _exp_parts(x: Expr, rest: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     """(t, u, p, q) with e**(x + rest) = (t + u)*p*q; p and q are powers of two and neither leaves the normal range."""
+    total, tail, bits = _reduced_exp(x, rest, 2 * DOUBLE.bias)
+    half = bits >> 1
+    return total, tail, power_of_two(half, DOUBLE), power_of_two(bits - half, DOUBLE)
+
+
+def _reduced_exp(x: Expr, rest: Expr, low_bits: int) -> tuple[Expr, Expr, Expr]:
+    """(t, u, n) with e**(x + rest) = (t + u) * 2**(n - low_bits), n in the low bits of an integer."""
     f = DOUBLE
-    n, bits = round_to_integer(x, LOG2_E, f, low_bits=2 * f.bias)
+    n, bits = round_to_integer(x, LOG2_E, f, low_bits=low_bits)
     high, low = f.table("LN2")
     r_high, r_low = fma(n, -high, x), fma(n, -low, rest)
     r = r_high + r_low
     tail = fma(r * r, polynomial(r, f.table("EXP")), r_low)
     total, error = fast_two_sum(x.like(1.0), r_high)
-    half = bits >> 1
-    return total, error + tail, power_of_two(half, f), power_of_two(bits - half, f)
+    return total, error + tail, bits

@@ -172,7 +172,7 @@ def atanh(x: Expr) -> Expr:
     bottom, bottom_rest = fast_two_sum(y.like(1.0), -y)
     quotient = (y + y) / bottom
     error = fma(-quotient, bottom_rest, fma(-quotient, bottom, y + y))
-    value = 0.5 * log1p_finite(quotient, DOUBLE, error * rough_reciprocal(bottom))
+    value = 0.5 * log1p_finite(quotient, error * rough_reciprocal(bottom))
     value = where(a < 2.0**-28, a, value)
     value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
     return call("with_sign", value, x)

@@ -224,7 +224,7 @@ def _near_zero(high: Expr, low: Expr) -> Expr:
     total, rest = _add((above[0] * 2.0**_LIFT, above[1] * 2.0**_LIFT), (below[0] * scale, below[1] * scale))
     small = abs(total) < 2.0 ** (_LIFT - 60)
     total, rest = total * 2.0**-_LIFT, rest * 2.0**-_LIFT
-    return where(small, total, log1p_finite(total, DOUBLE, rest))
+    return where(small, total, log1p_finite(total, rest))
 
 
 _DOUBLINGS = 4

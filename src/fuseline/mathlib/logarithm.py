@@ -11,10 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from fuseline.ir.build import Expr, fma, where
-from fuseline.ir.dtype import F32, F64, I64
+from fuseline.ir.dtype import F32, F64, I32, I64
 from fuseline.mathlib.coefficients import CELL_RECIPROCALS_IN_32NDS
 from fuseline.mathlib.formats import (
     DOUBLE,
@@ -39,11 +37,13 @@ def log(x: Expr) -> Expr:
             x, lambda k, r: fma(k, high, r + fma(r * r, polynomial(r, SINGLE.table("LOG")), k * low))
         )
 
-    def value(cell: Cell, r: Expr) -> Expr:
-        total, rest = fast_two_sum(cell.head("LOG", "LN2"), r)
-        return total + (rest + fma(r * r, _series(r), cell.rest("LOG", "LN2")))
+    return _of_positive_double(x, log_by_cells)
 
-    return _of_positive_double(x, value)
+
+def log_by_cells(cell: Cell, r: Expr) -> Expr:
+    """The natural logarithm of a float64 that `split_by_cells` took apart."""
+    total, rest = fast_two_sum(cell.head("LOG", "LN2"), r)
+    return total + (rest + fma(r * r, _series(r), cell.rest("LOG", "LN2")))
 
 
 def log2(x: Expr) -> Expr:
@@ -89,7 +89,7 @@ def log10(x: Expr) -> Expr:
 
 def _of_positive_single(x: Expr, value: Callable[[Expr, Expr], Expr]) -> Expr:
     """value(k, r) for x = 2**k * (1 + r); all but positive normal numbers get their logarithms behind a branch."""
-    return where_rarely(_is_unusual(x), special_cases(x, value(*split(x, SINGLE))), value(*split_normal(x, SINGLE)))
+    return where_rarely(_is_unusual(x), special_cases(x, value(*split_single(x))), value(*split_normal_single(x)))
 
 
 def _of_positive_double(x: Expr, value: Callable[[Cell, Expr], Expr]) -> Expr:
@@ -123,7 +123,7 @@ class Cell:
     @classmethod
     def of(cls, above: Expr, lift: Expr | None = None) -> Cell:
         """The cell of a number from its bits less those of the lowest cell; k is less by ``lift``."""
-        k = integer_to_float(above >> DOUBLE.fraction_bits, DOUBLE)
+        k = integer_to_double(above >> DOUBLE.fraction_bits)
         return cls(k if lift is None else k - lift, above >> (DOUBLE.fraction_bits - 3))
 
     @property
@@ -163,7 +163,7 @@ def _series(r: Expr) -> Expr:
 def log1p(x: Expr) -> Expr:
     """log(1 + x), accurate near zero."""
     f = format_of(x)
-    value = log1p_finite(x, f)
+    value = log1p_finite(x)
     value = where(abs(x) < 2.0 ** (-f.fraction_bits - 5), x, value)
     value = where(x < math.inf, value, x)
     value = where(x < -1.0, math.nan, value)
@@ -178,8 +178,8 @@ def _log1p_of_ordinary(x: Expr) -> Expr:
     """The same in float32 for -1 < x < 2**126, but for the sign of zero."""
     f = SINGLE
     high, low = f.table("LN2")
-    k_bits = ((x + 1.0).bitcast(f.integer_type) - _sqrt_half_bits(f)) >> f.fraction_bits
-    k = integer_to_float(k_bits, f)
+    k_bits = ((x + 1.0).bitcast(f.integer_type) - _SQRT_HALF_BITS) >> f.fraction_bits
+    k = k_bits.cast(F32)
     scale = power_of_two(f.bias - k_bits, f)
     whole = scale - 1.0
     r = fma(x, scale, whole)
@@ -188,16 +188,17 @@ def _log1p_of_ordinary(x: Expr) -> Expr:
     return fma(k, high, r + fma(r * r, polynomial(r, f.table("LOG")), fma(k, low, rest)))
 
 
-def log1p_finite(x: Expr, f: Format, x_rest: Expr | None = None) -> Expr:
+def log1p_finite(x: Expr, x_rest: Expr | None = None) -> Expr:
     """log(1 + x + x_rest) for finite x > -1 that are not subnormal, and a rest far below x."""
+    f = format_of(x)
     if f is DOUBLE:
         total, tail = log1p_in_two_parts(x, x_rest)
         return total + tail
-    above, r, r_rest = _one_more(x, _sqrt_half_bits(f), f)
-    k = integer_to_float(above >> f.fraction_bits, f)
+    above, r, r_rest = _one_more(x, _SQRT_HALF_BITS, f)
+    k = (above >> f.fraction_bits).cast(F32)
     high, low = f.table("LN2")
     total, rest = fast_two_sum(k * high, r)
-    return total + (rest + fma(k, low, correction(r, f) + r_rest * (1.0 - r)))
+    return total + (rest + fma(k, low, (r * r) * polynomial(r, f.table("LOG")) + r_rest * (1.0 - r)))
 
 
 def log1p_in_two_parts(x: Expr, x_rest: Expr | None = None) -> tuple[Expr, Expr]:
@@ -240,7 +241,7 @@ def log_of_parts_single(x: Expr, rest: Expr, doublings: int = 0) -> Expr:
     f = SINGLE
     high, low = f.table("LN2")
     bits = x.bitcast(f.integer_type)
-    exponent = (bits - _sqrt_half_bits(f)) & (-1 << f.fraction_bits)
+    exponent = (bits - _SQRT_HALF_BITS) & (-1 << f.fraction_bits)
     unit = 2.0**-f.fraction_bits
     k = exponent.cast(F32)  # in this unit
     if doublings:
@@ -256,53 +257,32 @@ def log_of_parts_single(x: Expr, rest: Expr, doublings: int = 0) -> Expr:
     return fma(k, high * unit, r + tail)
 
 
-def integer_to_float(k: Expr, f: Format) -> Expr:
-    """A small integer as a float; in 64 bits by two additions, for lack of a conversion before AVX-512."""
-    if f is SINGLE:
-        return k.cast(F32)
-    magic = 1.5 * 2.0**f.fraction_bits
-    bits = int(np.array(magic, f.float_type.numpy).view(f.integer_type.numpy))
-    return (k + bits).bitcast(f.float_type) - magic
+def integer_to_double(k: Expr) -> Expr:
+    """A small 64-bit integer as a float64, by two additions, for lack of a conversion before AVX-512."""
+    magic = 1.5 * 2.0**DOUBLE.fraction_bits
+    return (k + bits_of(magic, DOUBLE)).bitcast(F64) - magic
 
 
 ONE_BITS = 0x3F800000
 """The bits of 1 in float32."""
+_SQRT_HALF_BITS = 0x3F3504F3
+"""Those of sqrt(1/2)."""
 
 
-def _sqrt_half_bits(f: Format) -> int:
-    return 0x3F3504F3 if f is SINGLE else 0x3FE6A09E667F3BCD
-
-
-def split(x: Expr, f: Format) -> tuple[Expr, Expr]:
-    """(k, r) with x = 2**k * (1 + r), r exact, for every positive finite x, subnormal ones too."""
-    lift = f.fraction_bits + 2
-    tiny = x < f.smallest_normal
-    k, r = split_normal(where(tiny, x * 2.0**lift, x), f)
+def split_single(x: Expr) -> tuple[Expr, Expr]:
+    """(k, r) with a float32 x = 2**k * (1 + r), r exact, for every positive finite x, subnormal ones too."""
+    lift = SINGLE.fraction_bits + 2
+    tiny = x < SINGLE.smallest_normal
+    k, r = split_normal_single(where(tiny, x * 2.0**lift, x))
     return k - where(tiny, x.like(float(lift)), 0.0), r
 
 
-def split_normal(x: Expr, f: Format) -> tuple[Expr, Expr]:
+def split_normal_single(x: Expr) -> tuple[Expr, Expr]:
     """The same for normal x."""
-    bits = x.bitcast(f.integer_type)
-    above = bits - _sqrt_half_bits(f)
-    r = (bits - (above & (-1 << f.fraction_bits))).bitcast(f.float_type) - 1.0
-    return integer_to_float(above >> f.fraction_bits, f), r
-
-
-def correction(r: Expr, f: Format) -> Expr:
-    """log(1 + r) - r for r in [sqrt(1/2) - 1, sqrt(2) - 1]."""
-    if f is SINGLE:
-        return (r * r) * polynomial(r, f.table("LOG"))
-    return fma(r * -0.5, r, _beyond_square(r))
-
-
-def _beyond_square(r: Expr) -> Expr:
-    """log(1 + r) - r + r*r/2 in float64: 2*atanh(s) with s = r/(2 + r) needs far fewer terms (fdlibm's arrangement)."""
-    s = r / (r + 2.0)
-    z = s * s
-    half_square = r * r * 0.5
-    series = z * polynomial(z, DOUBLE.table("LOG"))
-    return s * (half_square + series)
+    bits = x.bitcast(I32)
+    above = bits - _SQRT_HALF_BITS
+    r = (bits - (above & (-1 << SINGLE.fraction_bits))).bitcast(F32) - 1.0
+    return (above >> SINGLE.fraction_bits).cast(F32), r
 
 
 def special_cases(x: Expr, value: Expr) -> Expr:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fuseline.ir.build import Expr, call, fma, where
-from fuseline.ir.dtype import F32, F64, I32
+from fuseline.ir.dtype import F32, F64, I32, I64
 from fuseline.mathlib.coefficients import CELL_RECIPROCALS_IN_32NDS
-from fuseline.mathlib.exponential import LOG2_E, exp_of_sum, exp_wide, fourth_root_power
+from fuseline.mathlib.exponential import LOG2_E, exp_of_moderate_sum, exp_of_sum, exp_wide, fourth_root_power
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
@@ -28,7 +28,7 @@ from fuseline.mathlib.formats import (
     where_rarely,
     with_sign_of,
 )
-from fuseline.mathlib.logarithm import correction, split, split_normal
+from fuseline.mathlib.logarithm import log_by_cells, split_by_cells
 from fuseline.mathlib.pieces import pick
 
 
@@ -165,7 +165,8 @@ def pow(x: Expr, y: Expr) -> Expr:
         of_zero = where(y > 0.0, 0.0, where(y < 0.0, y.like(math.inf), y + 1.0))
         with_signs = _of_negative(x, y, where(x == 0.0, of_zero, value))
         return where_rarely(x.bitcast(I32) < 1, with_signs, value)  # zeros, and numbers with a sign
-    return _of_special(x, y, _of_negative(x, y, _power_double(abs(x), y)))
+    value = _power_double(x, y)
+    return where_rarely(x.bitcast(I64) < 0, _of_negative(x, y, value), value)
 
 
 def _of_negative(x: Expr, y: Expr, value: Expr) -> Expr:
@@ -212,8 +213,7 @@ def _power_single(x: Expr, y: Expr) -> Expr:
 def _power_wide(x: Expr, y: Expr) -> Expr:
     """The same in float64: the logarithm to full precision, because y multiplies its error."""
     a = abs(x.cast(F64))
-    k, r = split_normal(a, DOUBLE)
-    logarithm = where(a == math.inf, math.inf, fma(k, math.log(2.0), r + correction(r, DOUBLE)))
+    logarithm = where(a == math.inf, math.inf, log_by_cells(*split_by_cells(a)))
     exponent = where(logarithm == 0.0, 0.0, y.cast(F64) * logarithm)
     value = exp_wide(at_most(at_least(exponent, -110.0), 90.0)).cast(F32)
     return _of_special(abs(x), y, value)
@@ -253,47 +253,47 @@ def _log_in_two_parts_single(x: Expr) -> tuple[Expr, Expr]:
     return total, fma(r * r * cubic, r, rest)
 
 
-def _power_double(a: Expr, y: Expr) -> Expr:
-    """a**y for a >= 0: the logarithm to about 68 bits, the exponential of a sum."""
-    high, low = _log_in_two_parts(a)
-    high = where(a == 0.0, -math.inf, where(a == math.inf, math.inf, high))
+_MODERATE_END = 700.0
+"""While the result's logarithm is smaller, the result and its power of two are normal float64."""
+
+
+def _power_double(x: Expr, y: Expr) -> Expr:
+    """|x|**y, but NaN for a NaN x: the logarithm to about 68 bits, the exponential of a sum."""
+    f, a = DOUBLE, abs(x)
+    smallest, infinity = 1 << f.fraction_bits, (2 * f.bias + 1) << f.fraction_bits
+    unusual = ~is_within(a.bitcast(I64), smallest, infinity)
+    tiny = a < f.smallest_normal
+    lift = f.fraction_bits + 2
+    normal = where_rarely(unusual, where(tiny, a * 2.0**lift, a), a)
+    high, low = _log_in_two_parts(normal, where_rarely(unusual, where(tiny, x.like(float(lift)), 0.0), x.like(0.0)))
     product, rest = two_product(y, high)
     rest = fma(y, low, rest)
-    product = where(high == 0.0, 0.0, product)
+    value = exp_of_moderate_sum(product, rest)
+    rare = unusual | ~(abs(product) < _MODERATE_END)
+    # Zeros, infinities and NaN, and results that are none or not normal.
+    high = where(a == 0.0, -math.inf, where(a == math.inf, math.inf, high))
+    product = where(high == 0.0, 0.0, y * high)
     ordinary = (abs(product) < 760.0) & (high != 0.0)
-    product = at_most(at_least(product, -760.0), 760.0)
-    return exp_of_sum(product, where(ordinary, rest, 0.0))
+    clamped = at_most(at_least(product, -760.0), 760.0)
+    special = _of_special(x, y, exp_of_sum(clamped, where(ordinary, rest, 0.0)))
+    return where_rarely(rare, special, value)
 
 
-def _log_in_two_parts(x: Expr) -> tuple[Expr, Expr]:
-    """log(x) as an unevaluated sum, for positive finite x: 2*atanh(s) = 2s + (2/3)s**3 + ..., s = r/(2 + r).
-
-    The terms are in two parts, and of the series from the fifth power on the factor is as well.
-    """
-    f = DOUBLE
-    k, r = split(x, f)
-    bottom, bottom_rest = fast_two_sum(r.like(2.0), r)
-    inverse = 1.0 / bottom
-    s = r * inverse
-    s_rest = (fma(-s, bottom, r) - s * bottom_rest) * inverse
-    z, z_rest = two_product(s, s)
-    z_rest = fma(s + s, s_rest, z_rest)
-    cube, cube_rest = two_product(s, z)
-    cube_rest = fma(s, z_rest, fma(s_rest, z, cube_rest))
-    third, third_rest = f.table("TWO_THIRDS")
-    term, term_rest = two_product(cube, s.like(third))
-    term_rest = fma(cube, third_rest, fma(cube_rest, third, term_rest))
-    fifth, fifth_rest = two_product(cube, z)
-    fifth_rest = fma(cube, z_rest, fma(cube_rest, z, fifth_rest))
-    constant, *others = f.table("LOG_FIFTH")
-    slope = polynomial(z, others)
-    factor = fma(slope, z, constant)
-    factor_rest = fma(slope, z, constant - factor)
-    tail, tail_rest = two_product(fifth, factor)
-    tail_rest = fma(fifth, factor_rest, fma(fifth_rest, factor, tail_rest))
-    high, low = f.table("LN2")
-    total, rest = fast_two_sum(s + s, term)
+def _log_in_two_parts(x: Expr, lift: Expr) -> tuple[Expr, Expr]:
+    """log(x * 2**-lift) as an unevaluated sum, for positive normal x: with x = 2**k * (1 + r)/c, the logarithm of
+    2**k/c, r - r**2/2, and r**3 times a factor, each in two parts."""
+    cell, r = split_by_cells(x, lift)
+    square, square_rest = two_product(r, r)
+    near = fma(square, -0.5, r)
+    near_rest = fma(square_rest, -0.5, fma(square, -0.5, r - near))
+    cube, cube_rest = two_product(square, r)
+    cube_rest = fma(square_rest, r, cube_rest)
+    third, third_rest = DOUBLE.table("THIRD")
+    slope = polynomial(r, DOUBLE.table("LOG_QUARTIC"), cuts=1)
+    factor = fma(slope, r, third)
+    factor_rest = fma(slope, r, third - factor) + third_rest
+    tail, tail_rest = two_product(cube, factor)
+    tail_rest = fma(cube, factor_rest, fma(cube_rest, factor, tail_rest))
+    total, rest = fast_two_sum(cell.head("LOG", "LN2"), near)
     total, more = fast_two_sum(total, tail)
-    rest = (rest + more) + (s_rest + s_rest) + (term_rest + tail_rest)
-    total, more = fast_two_sum(k * high, total)
-    return fast_two_sum(total, fma(k, low, more + rest))
+    return fast_two_sum(total, (rest + more) + ((near_rest + tail_rest) + cell.rest("LOG", "LN2")))
