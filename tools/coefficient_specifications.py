@@ -6,7 +6,8 @@ is evaluated in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mpmath as mp
@@ -61,6 +62,10 @@ class Pieces:
     nodes: tuple[str, ...]
     degree: int
     bits: int
+    long_terms: int | None = None
+    """Coefficients of higher powers have `UPPER_HALF_BITS`, if it matters little: their lower half is not looked up."""
+    searched: float = 0.0
+    """The part of a cell to either side in which nodes are tried, at least neighbouring floats."""
 
     def fit(self, cell: int, node: Real) -> Fit:
         """The polynomial of one cell, under the weight that makes errors relative to f."""
@@ -71,8 +76,11 @@ class Pieces:
             return (f(node + t) - head) / t - (node == 0)
 
         doc = f"(f(node + t) - f(node))/t, node {mp.nstr(node, 6)}," if node else "(f(t) - t)/t"
+        bits, leading = self.bits, ()
+        if self.long_terms is not None:
+            bits, leading = UPPER_HALF_BITS, (self.bits,) * self.long_terms
         return Fit(f"{self.name}[{cell}]", doc, slope, lambda t: t / f(node + t), "t/function",
-                   (low, high), self.degree, self.bits)  # fmt: skip
+                   (low, high), self.degree, bits, leading_bits=leading)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,8 @@ class Cells:
     bits: int
 
 
+UPPER_HALF_BITS = 21
+"""Significant bits of a float64 whose lower half is zero."""
 CELL_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
 
 ERFC_CENTER = "3.8798828125"
@@ -147,11 +157,6 @@ def mean_slope(u: Real) -> Real:
     return mp.log1p(x) / x if x else mp.mpf(1)
 
 
-def scaled_tail(t: Real) -> Real:
-    """exp(y*y)*erfc(y) at y = 1 + t."""
-    return complement_over_exponential(1 + t)
-
-
 def complement_over_exponential(y: Real) -> Real:
     """exp(y*y)*erfc(y)."""
     return mp.exp(y * y) * mp.erfc(y)
@@ -166,6 +171,14 @@ def cells_in_the_square(factor: str, offset: str, limit: str) -> tuple[str, ...]
     """Edges of eight cells of x, between which x*x*factor + offset doubles."""
     inner = [mp.sqrt((2**i - mp.mpf(offset)) / mp.mpf(factor)) for i in range(1, 8)]
     return ("0", *(mp.nstr(x, 8) for x in inner), limit)
+
+
+def cells_of_parabola(slope: float, bend: float, limit: str, first: float = 0.5) -> tuple[str, ...]:
+    """Edges of the cells of x in which slope*x - bend*x*x is nearest to one integer; the first ends at ``first``."""
+    a, b = mp.mpf(bend), mp.mpf(slope)
+    count = int(mp.floor(b * mp.mpf(limit) - a * mp.mpf(limit) ** 2 - first))
+    inner = [(b - mp.sqrt(b * b - 4 * a * (k + mp.mpf(first)))) / (2 * a) for k in range(count + 1)]
+    return ("0", *(mp.nstr(x, 12) for x in inner), limit)
 
 
 def cells_of_two_a_binade(factor: str, offset: str, limit: str) -> tuple[str, ...]:
@@ -305,10 +318,6 @@ def error_function_fits() -> list[Fit]:
         Fit("ERFC_F64", written, function, lambda v: 1 / function(v), "1/function", (mapped[0], mapped[1]), 22, 53,
             singular_at_zero=False)
     )  # fmt: skip
-    rows.append(
-        Fit("ERF_TAIL_F64", "exp(y*y)*erfc(y) in t = y - 1", scaled_tail, lambda t: mp.exp(-((1 + t) ** 2)),
-            "exp(-y*y)", ("-0.0801", "5"), 21, 53, singular_at_zero=False)
-    )  # fmt: skip
     return rows
 
 
@@ -350,6 +359,14 @@ def trigonometric_fits() -> list[Fit]:
     return rows
 
 
+def middles(edges: Sequence[str]) -> tuple[str, ...]:
+    """The middles of neighbouring edges."""
+    return tuple(mp.nstr((mp.mpf(a) + mp.mpf(b)) / 2, 12) for a, b in itertools.pairwise(edges))
+
+
+ERF_EDGES = cells_of_parabola(1.874, 0.1031, "5.93")
+
+
 def piecewise_fits() -> list[Pieces]:
     """tanh on cells that double, erf on cells of equal width after the first, what remains of erfc and gelu without
     their exponential on cells of the square that double; edges follow from their indices.
@@ -366,6 +383,8 @@ def piecewise_fits() -> list[Pieces]:
                ("0", "0.45", "0.9", "1.5", "2.5", "3.6", "5.66", "8.318"), 6, 24),
         Pieces("ERF_F32", "f(t) = erf(t)", mp.erf, ("0", "0.6797", "1.7672", "2.8547", "3.9401"),
                ("0", "1.2235", "2.311", "3.397"), 7, 24),
+        Pieces("ERF_F64", "f(t) = erf(t)", mp.erf, ERF_EDGES, ("0", *middles(ERF_EDGES[1:])), 14, 53, long_terms=11,
+               searched=0.01),
         Pieces("ERFC_F32", "f(y) = exp(y*y)*erfc(y)", complement_over_exponential,
                cells_in_the_square("2.49", "1.5", "10.1"),
                ("0.12", "0.7", "1.28", "1.98", "2.93", "4.15", "5.85", "8.15"), 6, 24),

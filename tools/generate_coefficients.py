@@ -156,15 +156,17 @@ def refine(error: Callable[[mp.mpf], mp.mpf], left: mp.mpf, right: mp.mpf) -> tu
 # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tuned_node(spec: Pieces, wanted: str) -> tuple[mp.mpf, mp.mpf]:
-    """A float near ``wanted`` where the function is closest to a float of its own, and that value."""
-    center = mp.mpf(wanted)
+def tuned_node(spec: Pieces, cell: int) -> tuple[mp.mpf, mp.mpf]:
+    """A float near the node of ``cell`` where the function is closest to a float of its own, and that value."""
+    center = mp.mpf(spec.nodes[cell])
     if center == 0:
         return center, center
     step = mp.mpf(2) ** (mp.frexp(center)[1] - spec.bits)
+    # Neighbouring float64 are so close that the function may hardly differ.
+    step = max(step, (mp.mpf(spec.edges[cell + 1]) - mp.mpf(spec.edges[cell])) * spec.searched / NODES_TRIED)
     with mp.workdps(DIGITS // 2):
         first = round_to(center, spec.bits)
-        nodes = [first + i * step for i in range(-NODES_TRIED, NODES_TRIED)]
+        nodes = [round_to(first + i * step, spec.bits) for i in range(-NODES_TRIED, NODES_TRIED)]
         values = [spec.function(n) for n in nodes]
         misses = [abs(round_to(v, spec.bits) - v) / v for v in values]
     best = misses.index(min(misses))
@@ -173,7 +175,7 @@ def tuned_node(spec: Pieces, wanted: str) -> tuple[mp.mpf, mp.mpf]:
 
 def pieces_text(spec: Pieces) -> str:
     """The generated lines of a function by pieces: nodes, heads, and for each power the coefficients of all cells."""
-    places = [tuned_node(spec, n) for n in spec.nodes]
+    places = [tuned_node(spec, cell) for cell in range(len(spec.nodes))]
     fits = [spec.fit(i, node) for i, (node, _) in enumerate(places)]
     results = [fit(f) for f in fits]
     last = max(abs(spec.function(n) - h) / h if h else h for n, h in places)

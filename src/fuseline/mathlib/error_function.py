@@ -19,14 +19,14 @@ from fuseline.mathlib.formats import (
     two_sum,
     with_sign_of,
 )
-from fuseline.mathlib.pieces import odd_by_pieces, piece_in_two_parts
+from fuseline.mathlib.pieces import odd_by_pieces, odd_by_uneven_pieces, piece_in_two_parts
 
 
 def erf(x: Expr) -> Expr:
     """The error function."""
     if x.dtype is F32:
         return odd_by_pieces(x, "ERF", 3.94, scale=4.0 / 1.0875, offset=1.5 * 2.0**23 + 1.0, place=2, first=0)
-    return _erf_double(x)
+    return odd_by_uneven_pieces(x, "ERF", 5.93, slope=1.874, bend=0.1031)
 
 
 def erfc(x: Expr) -> Expr:
@@ -122,13 +122,3 @@ def _tail_double(y: Expr, y_rest: Expr, factor: Expr, deep: Expr) -> Expr:
     rest = (fma(-quotient, bottom, top) + fma(-quotient, bottom_rest, top_rest)) * inverse
     product, product_rest = two_product(factor, quotient)
     return exp_of_sum(-square, -square_rest, product, fma(factor, rest, product_rest), deep)
-
-
-def _erf_double(x: Expr) -> Expr:
-    """x + x*p(x*x) below 0.92; 1 - erfc(x) above, where |p| would soon pass an eighth and be rounded twice as much."""
-    a = abs(x)
-    small = fma(a, polynomial(x * x, DOUBLE.table("ERF"), small=False), a)
-    y = at_most(a, 6.0)
-    square, square_rest = two_product(y, y)
-    large = 1.0 - exp_of_sum(-square, -square_rest, polynomial(y - 1.0, DOUBLE.table("ERF_TAIL")))
-    return with_sign_of(where(a > 0.92, large, small), x)

@@ -11,9 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from fuseline.ir.build import Expr, fma, where
-from fuseline.ir.dtype import F32, F64, I32
-from fuseline.mathlib import coefficients
-from fuseline.mathlib.formats import at_most, polynomial, polynomial_with_last_steps, with_sign_of
+from fuseline.ir.dtype import F32, F64, I32, I64
+from fuseline.mathlib.formats import (
+    DOUBLE,
+    Format,
+    at_most,
+    format_of,
+    polynomial,
+    polynomial_with_last_steps,
+    with_sign_of,
+)
 
 
 def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float, place: int, first: int) -> Expr:
@@ -28,16 +35,28 @@ def odd_by_pieces(x: Expr, name: str, limit: float, scale: float, offset: float,
     return with_sign_of(fma(t, polynomial(t, terms), head), x)
 
 
+def odd_by_uneven_pieces(x: Expr, name: str, limit: float, slope: float, bend: float) -> Expr:
+    """The odd float64 function of the tables ``name``, which is constant from ``limit`` on.
+
+    The cell of y = |x| is the integer nearest to slope*y - bend*y*y: cells grow with y.
+    """
+    y = at_most(abs(x), limit)
+    cell = fma(y, fma(y, -bend, slope), 1.5 * 2.0**DOUBLE.fraction_bits).bitcast(I64)
+    head, t, terms = piece(y, (name,), cell, starts_at_zero=True)
+    return with_sign_of(fma(t, polynomial(t, terms), head), x)
+
+
 def piece(
-    y: Expr, names: Sequence[str], cell: Expr, first: int, *, starts_at_zero: bool = False
+    y: Expr, names: Sequence[str], cell: Expr, first: int = 0, *, starts_at_zero: bool = False
 ) -> tuple[Expr, Expr, list[Expr]]:
     """(head, t, terms): at ``y`` in its ``cell`` the function is head + t*p(t).
 
     The cells of the tables ``names`` follow each other.
     """
-    t = y - pick(cell, _joined(names, "NODES"), first)
-    terms = [pick(cell, row, first) for row in zip(*_joined(names, "TERMS"), strict=True)]
-    head = pick(cell, _joined(names, "HEADS"), first)
+    f = format_of(y)
+    t = y - pick(cell, _joined(names, f, "NODES"), first)
+    terms = [pick(cell, row, first) for row in zip(*_joined(names, f, "TERMS"), strict=True)]
+    head = pick(cell, _joined(names, f, "HEADS"), first)
     if starts_at_zero:
         # Heads are 0 in the first cell, where t + t*p keeps every bit of t; in the others they are larger than t.
         head = where(t > head, t, head)
@@ -64,7 +83,7 @@ def pick(cell: Expr, values: Sequence[float], first: int = 0) -> Expr:
     return cell.lookup((*table[start:], *table[:start]), F32 if is_single else F64)
 
 
-def _joined(names: Sequence[str], part: str) -> tuple[Any, ...]:
+def _joined(names: Sequence[str], f: Format, part: str) -> tuple[Any, ...]:
     """One part of several functions' tables; terms cell by cell."""
-    tables = [getattr(coefficients, f"{name}_F32_{part}") for name in names]
+    tables = [f.table(name, part) for name in names]
     return tuple(entry for table in tables for entry in (zip(*table, strict=True) if part == "TERMS" else table))
