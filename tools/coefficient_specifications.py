@@ -282,12 +282,18 @@ def hyperbolic_fits() -> list[Fit]:
     odd = in_square(lambda x: (mp.sinh(x) / x - 1) / x**2)
     odd_weight = in_square(lambda x: x**3 / mp.sinh(x))
     even = in_square(lambda r: (mp.cosh(r) - 1) / r**2)
+    octave = (0, mp.mpf("0.3475") ** 2)
     return [
-        Fit("SINH_F32", "(sinh(r) - r)/r**3 in u = r*r", odd, odd_weight, "r**3/sinh(r)",
-            (0, mp.mpf("0.3475") ** 2), 2, 24),
-        Fit("COSH_F32", "(cosh(r) - 1)/r**2 in u = r*r", even, in_square(lambda r: r**2 * mp.exp(r)), "r**2*exp(r)",
-            (0, mp.mpf("0.3475") ** 2), 2, 24),
-        Fit("SINH_F64", "(sinh(x) - x)/x**3 in u = x*x", odd, odd_weight, "x**3/sinh(x)", (0, "1.0001"), 7, 53),
+        *(
+            fit
+            for suffix, degree, bits in (("F32", 2, 24), ("F64", 5, 53))
+            for fit in (
+                Fit(f"SINH_{suffix}", "(sinh(r) - r)/r**3 in u = r*r", odd, odd_weight, "r**3/sinh(r)", octave,
+                    degree, bits),
+                Fit(f"COSH_{suffix}", "(cosh(r) - 1)/r**2 in u = r*r", even, in_square(lambda r: r**2 * mp.exp(r)),
+                    "r**2*exp(r)", octave, degree, bits),
+            )
+        ),
         Fit("ATANH_F32", "(atanh(b) - b)/b**3 in u = b*b", in_square(lambda b: (mp.atanh(b) / b - 1) / b**2),
             in_square(lambda b: b**3 / mp.atanh(b)), "b**3/atanh(b)", (0, mp.mpf("0.2452") ** 2), 2, 24),
     ]  # fmt: skip

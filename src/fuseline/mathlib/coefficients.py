@@ -543,18 +543,28 @@ COSH_F32 = (
     _h("0x1.6d56260000000p-10"),
 )
 
-# SINH_F64: (sinh(x) - x)/x**3 in u = x*x
-# interval [0.0, 1.0001], degree 7, 53-bit coefficients, weight x**3/sinh(x),
-# largest weighted error 1.45e-19 = 2**-62.581 at 0.0374731
+# SINH_F64: (sinh(r) - r)/r**3 in u = r*r
+# interval [0.0, 0.12075625], degree 5, 53-bit coefficients, weight r**3/sinh(r),
+# largest weighted error 3.083e-20 = 2**-64.814 at 0.00788735
 SINH_F64 = (
     _h("0x1.5555555555555p-3"),
-    _h("0x1.111111111117ep-7"),
-    _h("0x1.a01a01a00d55ap-13"),
-    _h("0x1.71de3a61151cap-19"),
-    _h("0x1.ae644ab7fb77fp-26"),
-    _h("0x1.612b09edadbc0p-33"),
-    _h("0x1.aa8a11312f82fp-41"),
-    _h("0x1.4699bebb30837p-48"),
+    _h("0x1.111111111130ep-7"),
+    _h("0x1.a01a019f10adep-13"),
+    _h("0x1.71de3e43cf39dp-19"),
+    _h("0x1.ae566b70e4d75p-26"),
+    _h("0x1.7408161fcaa6dp-33"),
+)
+
+# COSH_F64: (cosh(r) - 1)/r**2 in u = r*r
+# interval [0.0, 0.12075625], degree 5, 53-bit coefficients, weight r**2*exp(r),
+# largest weighted error 1.182e-21 = 2**-69.519 at 0.120756
+COSH_F64 = (
+    _h("0x1.0000000000000p-1"),
+    _h("0x1.5555555555558p-5"),
+    _h("0x1.6c16c16c14fcfp-10"),
+    _h("0x1.a01a01ad98860p-16"),
+    _h("0x1.27e4cbc6eab57p-22"),
+    _h("0x1.1f8c67a5547bdp-29"),
 )
 
 # ATANH_F32: (atanh(b) - b)/b**3 in u = b*b

@@ -16,6 +16,7 @@ from fuseline.mathlib.formats import (
     SINGLE,
     at_most,
     fast_two_sum,
+    format_of,
     halved_reciprocal,
     polynomial,
     power_of_two,
@@ -61,42 +62,27 @@ _DOUBLED = 2.0**60
 
 
 def sinh(x: Expr) -> Expr:
-    """Hyperbolic sine: in float64 a polynomial below 1 and (e - 1/e)/2 with e = exp(|x|) above."""
-    a = abs(x)
-    if x.dtype is F32:
-        return with_sign_of(_of_half_exponentials(a, odd=True), x)
-    u = x * x
-    small = fma(a * u, polynomial(u, DOUBLE.table("SINH")), a)
-    h, h_rest = _quarter_exponential(a)
-    large, rest = fast_two_sum(h, -0.0625 / at_most(h, _COUNTS_END))
-    large = large + (rest + h_rest)
-    return call("with_sign", where(a > 1.0, large + large, small), x)
+    """Hyperbolic sine."""
+    return with_sign_of(_of_half_exponentials(abs(x), odd=True), x)
 
 
 def cosh(x: Expr) -> Expr:
-    """Hyperbolic cosine: in float64 (e + 1/e)/2 with e = exp(|x|)."""
-    if x.dtype is F32:
-        return _of_half_exponentials(abs(x), odd=False)
-    h, h_rest = _quarter_exponential(abs(x))
-    half, rest = fast_two_sum(h, 0.0625 / at_most(h, _COUNTS_END))
-    half = half + (rest + h_rest)
-    return half + half
+    """Hyperbolic cosine."""
+    return _of_half_exponentials(abs(x), odd=False)
 
 
-_COUNTS_END = 2.0**100
-"""The inverse of more does not count beside it, and might be subnormal."""
-_POWERS_END = 87.0
-"""Up to here 2**(n - 1) is finite in float32, and the exponent of 2**(-n - 1) not below that of zero."""
+_POWERS_END = {"F32": 87.0, "F64": 707.0}
+"""Up to here 2**(n - 1) is finite, and the exponent of 2**(-n - 1) not below that of zero."""
 
 
 def _of_half_exponentials(a: Expr, odd: bool) -> Expr:
-    """sinh(a) if ``odd``, else cosh(a), in float32 for a >= 0.
+    """sinh(a) if ``odd``, else cosh(a), for a >= 0.
 
     With a = n*log(2) + r, p = 2**(n - 1), q = 2**(-n - 1), cosh(r) = 1 + c and sinh(r) = r + s:
     sinh(a) = (p - q)*(1 + c) + (p + q)*(r + s), and cosh(a) the same with the sum and the difference exchanged. Where
     n is 0, p - q is as well, so that sinh keeps its relative accuracy.
     """
-    f = SINGLE
+    f = format_of(a)
     n, bits = round_to_integer(a, LOG2_E, f, low_bits=f.bias - 1)
     p, q = power_of_two(bits, f), power_of_two(2 * (f.bias - 1) - bits, f)
     high, low = f.table("LN2")
@@ -107,17 +93,22 @@ def _of_half_exponentials(a: Expr, odd: bool) -> Expr:
     c = u * polynomial(u, f.table("COSH"))
     first, second = (p - q, p + q) if odd else (p + q, p - q)
     total = fma(second, r_high, first)
-    # p + q takes more than 24 bits from n = 12 on.
-    rest = fma(second, r_high, first - total) if odd else fma(second, r_high, p - total) + q
+    # From n = 12 on (float64: 27) sum and difference are rounded; the difference matters little.
+    if f is SINGLE:
+        rest = fma(second, r_high, first - total) if odd else fma(second, r_high, p - total) + q
+    else:
+        lost = (p - first) - q if odd else fma((p - second) - q, r_high, (p - first) + q)
+        rest = fma(second, r_high, first - total) + lost
     value = total + fma(second, s, fma(first, c, rest))
-    large = (0.5 * exp_wide(at_most(a, 90.0).cast(F64))).cast(F32)
-    return where_rarely(~(a <= _POWERS_END), large, value)
+    large = (0.5 * exp_wide(at_most(a, 90.0).cast(F64))).cast(F32) if f is SINGLE else _half_exponential(a)
+    return where_rarely(~(a <= _POWERS_END[f.suffix]), large, value)
 
 
-def _quarter_exponential(a: Expr) -> tuple[Expr, Expr]:
-    """exp(a)/4 for a >= 0 in two parts; a quarter, so that it overflows after the results do."""
-    # 710.476 is just beyond their overflow, where 2**n is still finite.
-    return exp_in_two_parts(at_most(a, 710.476), a.like(0.0), scale=0.25)
+def _half_exponential(a: Expr) -> Expr:
+    """exp(a)/2 in float64 for large a, infinite where it overflows."""
+    # 710.476 is just beyond that, where 2**n is still finite; a quarter overflows after the half does.
+    quarter, rest = exp_in_two_parts(at_most(a, 710.476), a.like(0.0), scale=0.25)
+    return 2.0 * (quarter + rest)
 
 
 def asinh(x: Expr) -> Expr:
