@@ -122,3 +122,15 @@ def test_results_are_converted_into_other_outputs_in_the_default_environment() -
             assert k(x, out=np.empty((1, 1), np.float32)) == expected
     finally:
         library.fesetround(0)
+
+
+@pytest.mark.skipif(platform.machine() not in MODES or sys.platform == "darwin", reason="the flags' numbers differ")
+def test_calls_of_reductions_raise_no_flag() -> None:
+    library = ctypes.PyDLL(None)
+    all_flags = {"x86_64": 0x3D, "aarch64": 0x1F}[platform.machine()]
+    k = fl.compile("y = x - max(x, -1); s = sum(x, 0)")
+    x = np.ones((8, 100), np.float32)
+    for given in (x, x, np.ones((8, 130), np.float32)[:, :100], np.asfortranarray(x), x[::-1]):
+        library.feclearexcept(all_flags)
+        k(given)
+        assert library.fetestexcept(all_flags) == 0

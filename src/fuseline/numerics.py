@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -53,6 +54,13 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
+def _broadcast(*arrays: Array) -> list[Array]:
+    """As `numpy.broadcast_arrays`, which takes 32 axes where arrays have up to 64."""
+    lengths = itertools.zip_longest(*(np.shape(a)[::-1] for a in arrays), fillvalue=1)
+    shape = tuple(next((n for n in axis if n != 1), 1) for axis in lengths)[::-1]
+    return [np.broadcast_to(a, shape) for a in arrays]
+
+
 def _add_round_to_odd(a: Array, b: Array) -> Array:
     """a + b, with an inexact sum's last bit forced to one, so that a later rounding is not a double rounding."""
     s, e = _two_sum(a, b)
@@ -64,13 +72,13 @@ def _add_round_to_odd(a: Array, b: Array) -> Array:
 
 
 def _fma_float32(a: Array, b: Array, c: Array) -> Array:
-    wide = [np.asarray(v, np.float64) for v in np.broadcast_arrays(a, b, c)]
+    wide = [np.asarray(v, np.float64) for v in (a, b, c)]
     return np.asarray(_add_round_to_odd(wide[0] * wide[1], wide[2])).astype(np.float32)
 
 
 def _fma_float64(a: Array, b: Array, c: Array) -> Array:
     """Boldo and Melquiond's emulation (2008) where nothing can leave the normal range, exact rationals elsewhere."""
-    a, b, c = (np.asarray(v, np.float64) for v in np.broadcast_arrays(a, b, c))
+    a, b, c = (np.asarray(v, np.float64) for v in _broadcast(a, b, c))
     product = a * b
     magnitudes = [np.abs(a), np.abs(b)]
     safe = (np.abs(product) > 1e-200) & (np.abs(product) < 1e200)
@@ -218,7 +226,7 @@ def power(a: Array, b: Array) -> Array:
 
 def _power_float64(a: Array, b: Array) -> Array:
     # NumPy turns an exponent of 0.5 that is a scalar into sqrt, which differs at -inf; an array of them reaches pow.
-    a, b = np.broadcast_arrays(a, b)
+    a, b = _broadcast(a, b)
     flat: Array = np.power(a.flatten(), b.flatten())
     return np.reshape(flat, a.shape)
 

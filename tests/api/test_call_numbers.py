@@ -148,3 +148,10 @@ def test_a_number_may_be_cast_or_given_back_by_itself(number: Any) -> None:
         found = fl.compile("p = f32(a)*x; q = y + 1; r = a")(a=number, x=x, y=y)
         np.testing.assert_array_equal(found.p, np.float32(number) * x, strict=True)
         assert (found.r, found.r.dtype) == (number, expected.dtype)
+
+
+@pytest.mark.parametrize("text", ["y = x*min(n) + z", "y = x*max(n) + z", "y = x*sum(n + 1) + z"])
+def test_an_integer_that_only_a_reduction_reads_is_itself(text: str) -> None:
+    k, x, z = fl.compile(text), np.ones(3, np.float32), np.ones(3)
+    for number in (2, True):
+        assert np.array_equal(k(x=x, n=number, z=z), k(x=x, n=np.array(int(number)), z=z))

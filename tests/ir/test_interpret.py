@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from arrays import Array, first_difference, same_bits
 from fuseline.errors import ShapeError, TypeRuleError
 from fuseline.ir import Graph, TensorType, apply, const, interpret
-from fuseline.ir.build import Expr, fma, input_node, where
+from fuseline.ir.build import Expr, call, fma, input_node, where
 from fuseline.ir.dtype import BF16, F32, F64, I32, I64
 from fuseline.ir.node import Node, const_array
 from fuseline.ops import OPERATIONS
@@ -112,6 +112,16 @@ def test_fma_rounds_once_and_products_with_sums_twice() -> None:
     out = interpret(graph, {"x": a})
     assert float(out["once"][0]) == 2.0**-11 + 2.0**-24
     assert float(out["twice"][0]) == 2.0**-11
+
+
+@pytest.mark.parametrize("d", [np.float32, np.float64])
+def test_64_axes_are_taken(d: Any) -> None:
+    x = np.full((1,) * 64, 2, d)
+    a = Expr(input_node("x", F32 if d is np.float32 else F64))
+    g = Graph([a.node], [("y", fma(a, a, a).node), ("z", call("pow", a, a.like(0.5)).node)])
+    wanted, found = interpret(g, {"x": x.reshape(1)}), interpret(g, {"x": x})
+    for name in ("y", "z"):
+        assert found[name].shape == x.shape and found[name].item() == wanted[name].item()
 
 
 def test_expressions_build_what_the_interpreter_evaluates() -> None:

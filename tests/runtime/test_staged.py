@@ -138,6 +138,20 @@ def test_results_without_elements_are_new_arrays_too(dtype):
             assert result.flags.writeable and result.base is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = x + min(2)",
+        "s = sum(x); t = max(3)",
+        "y = x*sum(f32(2))",
+        "y = x + max(max(1 + 1.5))",
+        "y = x*f32(any(True))",
+    ],
+)
+def test_numbers_of_the_program_are_reduced(text):
+    assert_oracle(text, "f32", x=np.ones(3, np.float32))
+
+
 def test_outputs_of_other_kinds_are_refused_in_words():
     pd = pytest.importorskip("pandas")
     k = fl.compile("y = x - max(x, -1)")

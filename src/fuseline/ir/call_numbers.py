@@ -8,6 +8,7 @@ from typing import Any
 from fuseline.errors import NumberRangeError, shown_number
 from fuseline.ir.literals import evaluate_literals
 from fuseline.ir.node import Node, Number, literal_value
+from fuseline.ops import OPERATIONS
 
 Limits = Mapping[Node, tuple[int, int]]
 """For nodes of an untyped program that are integers, the smallest and the largest value that can be gone on with."""
@@ -43,6 +44,8 @@ def _value(node: Node, given: Mapping[str, Any], values: dict[Node, Number]) -> 
             values[current] = given[current.attr("name")]
         elif current.op == "literal":
             values[current] = literal_value(current)
+        elif OPERATIONS[current.op].index_rule == "reduction":
+            values[current] = +values[current.args[0]]  # an integer, so no mean
         else:
             values[current] = evaluate_literals(current.op, [values[a] for a in current.args])
     return values[node]

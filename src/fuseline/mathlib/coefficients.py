@@ -73,9 +73,7 @@ LOG_UPPER_F64 = (
 )
 
 # ERFC_CENTER_F64: where erfc's variable is zero; parts of 53 bits, remainder 0.0
-ERFC_CENTER_F64 = (
-    _h("0x1.f0a0000000000p+1"),
-)
+ERFC_CENTER_F64 = (_h("0x1.f0a0000000000p+1"),)
 
 # SQRT_HALF_F64: sqrt(1/2); parts of 53, 53 bits, remainder 2.07e-33
 SQRT_HALF_F64 = (

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuseline.codegen.llvm.reduction import MOST_ROWS, TILE_BYTES, VECTOR_BYTES, Reduction
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.dtype import F32, F64, DType
 from fuseline.ir.infer import normal_axes, signature
 from fuseline.ir.node import Node
@@ -144,6 +145,7 @@ class _Work:
 
 
 @functools.lru_cache(maxsize=1024)
+@in_default_environment
 def _runs(form: _Form, outside: int, count: int, inside: int, thread_limit: int) -> tuple[Loop, tuple[_Work, ...]]:
     """The loop, and its runs one after the other until one element of each is left."""
     item_bytes = form.dtype.numpy.itemsize

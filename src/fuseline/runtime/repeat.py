@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fuseline.floating_point import in_default_environment
 from fuseline.runtime import arrays as array_layout
 from fuseline.runtime import iterate, threads
 from fuseline.runtime.fastcall import FastCall
@@ -20,6 +21,7 @@ def repeating(loop: Loop) -> Callable[..., Any]:
     single = len(loop.outputs) == 1
     fast: FastCall | None = None
 
+    @in_default_environment
     def first_of_its_kind(*inputs: Array) -> Any:
         results = iterate.run(loop, inputs, [None] * len(loop.outputs))
         prepared = iterate.prepare(loop, inputs, results)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fuseline.floating_point import in_default_environment
 from fuseline.ir.infer import normal_axes
 from fuseline.ir.node import Node
 from fuseline.runtime import host, iterate, native, nest, recycle, reserve, threads
@@ -143,6 +144,7 @@ class RowProgram:
                 return False
         return all(place == ALONE for place in places(inputs, outputs))
 
+    @in_default_environment
     def _planned(self, inputs: Sequence[Array]) -> _Planned | None:
         strides: dict[_Operand, nest.Strides] = {
             o: nest.spread(o.shape, a.shape, a.strides) for o, a in zip(self._inputs, inputs, strict=True)

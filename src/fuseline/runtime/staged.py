@@ -65,7 +65,7 @@ class ReductionStage:
 
     def run(self, values: dict[Node, Array]) -> None:
         """Reduce the operand's array."""
-        operand = values[self.node.args[0]]
+        operand = _array(self.node.args[0], values)
         reduced = reduction.reduced(self.node, operand)
         if reduced is None:
             reduced = recycle.with_idle_memory(lambda: self._interpreted(operand))
@@ -134,9 +134,11 @@ def _results(graph: Graph) -> Iterator[tuple[Node, bool]]:
 
 @in_default_environment
 def _copied(node: Node, values: Mapping[Node, Array]) -> Array:
-    if node.op == "const":
-        return const_array(node).astype(node.dtype.numpy)
-    return recycle.with_idle_memory(lambda: np.array(values[node]))
+    return recycle.with_idle_memory(lambda: np.array(_array(node, values)))
+
+
+def _array(node: Node, values: Mapping[Node, Array]) -> Array:
+    return const_array(node).astype(node.dtype.numpy) if node.op == "const" else values[node]
 
 
 def _as_sum(node: Node) -> Node | None:
