@@ -330,8 +330,10 @@ def error_function_fits() -> list[Fit]:
 def trigonometric_fits() -> list[Fit]:
     """Sine, cosine and tangent on an eighth of a turn, inverse sine below 1/2, inverse tangent below tan(pi/8) and 1.
 
-    The interval of float32 allows for quarter turns that are counted with a rounded 2/pi.
+    float32 sines and cosines are fitted on a sixteenth of half a turn. The intervals of float32 allow for parts of
+    turns that are counted with a rounded factor.
     """
+    sixteenth = mp.mpf("0.1968") ** 2
     eighth = {"F32": mp.mpf("0.808") ** 2, "F64": (mp.pi / 4) ** 2 * mp.mpf("1.001")}
     sine = in_square(lambda r: (mp.sin(r) / r - 1) / r**2)
     cosine = in_square(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4)
@@ -340,14 +342,14 @@ def trigonometric_fits() -> list[Fit]:
     arctangent = in_square(lambda x: (mp.atan(x) / x - 1) / x**2)
     rows = [
         Fit("COSINE_F32", "(cos(r) - 1)/r**2 in u = r*r", in_square(lambda r: (mp.cos(r) - 1) / r**2),
-            in_square(lambda r: r**2 / mp.cos(r)), "r**2/cos(r)", (0, eighth["F32"]), 3, 24),
+            in_square(lambda r: r**2 / mp.cos(r)), "r**2/cos(r)", (0, sixteenth), 1, 24),
         Fit("COS_F64", "(cos(r) - 1 + r*r/2)/r**4 in u = r*r", cosine, in_square(lambda r: r**4 / mp.cos(r)),
             "r**4/cos(r)", (0, eighth["F64"]), 5, 53),
     ]  # fmt: skip
-    for suffix, degrees, bits in (("F32", (2, 4), 24), ("F64", (5, 12), 53)):
+    for suffix, degrees, bits in (("F32", (1, 4), 24), ("F64", (5, 12), 53)):
         rows += [
             Fit(f"SIN_{suffix}", "(sin(r) - r)/r**3 in u = r*r", sine, in_square(lambda r: r**3 / mp.sin(r)),
-                "r**3/sin(r)", (0, eighth[suffix]), degrees[0], bits),
+                "r**3/sin(r)", (0, sixteenth if suffix == "F32" else eighth[suffix]), degrees[0], bits),
             Fit(f"ASIN_{suffix}", "(asin(x) - x)/x**3 in u = x*x", arcsine, in_square(lambda x: x**3 / mp.asin(x)),
                 "x**3/asin(x)", (0, "0.25"), degrees[1], bits),
         ]  # fmt: skip
@@ -433,6 +435,12 @@ CONSTANTS = [
     # A count of quarter turns times the second part must be exact.
     Constant("PI_HALF_THREE_F32", "pi/2", lambda: mp.pi / 2, (24, 11, 24)),
     Constant("PI_HALF_THREE_F64", "pi/2", lambda: mp.pi / 2, (53, 53, 53)),
+    # A count of eighths times the second part must be exact; it is positive, so that negative zeros stay so.
+    Constant("PI_EIGHTH_THREE_F32", "pi/8", lambda: mp.pi / 8, (23, 9, 24)),
+    *(
+        Constant(f"SIN_{k}_EIGHTHS_F32", f"sin({k}*pi/8)", lambda k=k: mp.sin(k * mp.pi / 8), (24, 24))
+        for k in range(1, 4)
+    ),
     # A product with a square has to fit in beside the linear factor, hence its few bits.
     Constant("GELU_LINEAR_F32", "8*sqrt(2/pi)*log2(e)", lambda: 8 * mp.sqrt(2 / mp.pi) / mp.log(2), (16, 24)),
     Constant(

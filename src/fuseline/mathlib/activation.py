@@ -11,6 +11,7 @@ from fuseline.mathlib.formats import (
     at_least,
     at_most,
     fast_two_sum,
+    lowered,
     lowered_where_deep,
     polynomial,
     polynomial_with_last_steps,
@@ -29,7 +30,7 @@ def sigmoid(x: Expr) -> Expr:
     if x.dtype is F32:
         y = at_most(at_least(x, -109.0), 18.0)
         return _gate_single(y, None, y < _DEEP)
-    y = at_most(at_least(x, -_LIMIT_DOUBLE), _LIMIT_DOUBLE)
+    y = at_most(at_least(x, -_LIMIT_DOUBLE), _ONE_FROM)
     return _gate(y, x.like(0.0), x.like(1.0))
 
 
@@ -39,8 +40,8 @@ def silu(x: Expr) -> Expr:
         y = at_most(at_least(x, -109.0), 18.0)
         return with_sign_of(where(x > 18.0, x, _gate_single(y, y, y < _DEEP)), x)
     numerator = at_least(x, -_LIMIT_DOUBLE)
-    gate = _gate(at_most(numerator, _LIMIT_DOUBLE), x.like(0.0), numerator)
-    return where((x > _LIMIT_DOUBLE) | (x == 0.0), x, gate)
+    gate = _gate(at_most(numerator, _ONE_FROM), x.like(0.0), numerator)
+    return where((x > _ONE_FROM) | (x == 0.0), x, gate)
 
 
 _DEEP, _DEEP_DOUBLE = -87.0, -708.0
@@ -66,26 +67,26 @@ def _over_one_plus(power: Expr, slope: Expr, numerator: Expr | None, deep: Expr)
     return lowered_where_deep(fma(error, inverse, quotient), SINGLE_UNIT_BITS, deep)
 
 
-_LIMIT_DOUBLE = 752.0
-"""Beyond this magnitude x*exp(-x) rounds to zero in float64."""
+_LIMIT_DOUBLE, _ONE_FROM = 752.0, 40.0
+"""Beyond the first x*exp(-x) rounds to zero in float64; from the second on 1 + exp(-x) to 1."""
 
 
 def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:
-    """numerator/(1 + exp(-(y + y_rest))) in float64, the denominator in two parts and the quotient corrected.
+    """numerator/(1 + exp(-(y + y_rest))) in float64, the denominator in two parts and the quotient corrected; y < 50.
 
     exp(-y) = 2**m * P with P in [0.7, 1.42] and w = 2**-|m|. For y >= 0 the denominator is 1 + w*P. For y < 0 it is
     w + P, and the quotient is multiplied by w last, so that only subnormal results are rounded twice.
     """
     f = DOUBLE
-    spread, least = 256, 2.0**-300
+    spread = 256
     n, _ = round_to_integer(y, -LOG2_E, f)
     high, low = f.table("LN2")
     r_high, r_low = fma(n, -high, -y), fma(n, -low, -y_rest)
     r = r_high + r_low
     tail = fma(r * r, polynomial(r, f.table("EXP")), r_low)
-    magic = 1.5 * 2.0**f.fraction_bits + f.bias + spread
-    lifted = power_of_two((magic - abs(n)).bitcast(f.integer_type), f)  # normal for every n
-    w = at_least(lifted, least) * 2.0**-spread  # less would not count in a sum
+    bits = (1.5 * 2.0**f.fraction_bits + f.bias - abs(n)).bitcast(f.integer_type)
+    # Less is for deep results alone; a power whose exponent is too small comes out as zero or negative.
+    w = at_least(power_of_two(bits, f), f.smallest_normal * 2.0)
     negative = y < 0.0
     unit = where(negative, 1.0, w)
     one_w = w + 1.0
@@ -95,7 +96,9 @@ def _gate(y: Expr, y_rest: Expr, numerator: Expr) -> Expr:
     quotient = numerator * inverse
     error = fma(-rest, quotient, fma(-denominator, quotient, numerator))
     quotient = fma(error, inverse, quotient)
-    return lowered_where_deep(quotient * where(negative, lifted, 2.0**spread), spread, y < _DEEP_DOUBLE)
+    lifted = quotient * power_of_two(bits + spread, f)
+    result = with_sign_of(lowered(abs(lifted), spread), lifted)
+    return where_rarely(y < _DEEP_DOUBLE, result, quotient * where(negative, w, 1.0))
 
 
 def softplus(x: Expr) -> Expr:
@@ -128,7 +131,7 @@ def gelu_tanh(x: Expr) -> Expr:
     if x.dtype is F32:
         return _gelu_tanh_single(x)
     numerator = at_least(x, -22.0)
-    y = at_most(numerator, 22.0)
+    y = at_most(numerator, 8.0)
     # The exponential multiplies a relative error of its argument by up to 745: the argument is kept in two parts.
     linear, linear_rest = DOUBLE.table("GELU_LINEAR")
     cubic, cubic_rest = DOUBLE.table("GELU_CUBIC")
@@ -140,7 +143,7 @@ def gelu_tanh(x: Expr) -> Expr:
     back = total - product
     rest = (product - (total - back)) + (linear - back) + (product_rest + linear_rest)
     argument, argument_rest = two_product(y, total)
-    return where((x > 22.0) | (x == 0.0), x, _gate(argument, fma(y, rest, argument_rest), numerator))
+    return where((x > 8.0) | (x == 0.0), x, _gate(argument, fma(y, rest, argument_rest), numerator))
 
 
 def _gelu_tanh_single(x: Expr) -> Expr:

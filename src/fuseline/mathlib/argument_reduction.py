@@ -56,6 +56,34 @@ def _reduce_single(x: Expr) -> Reduced:
     )
 
 
+def reduce_eighths(x: Expr) -> tuple[Reduced, Expr]:
+    """float32 x in eighths of half turns, which ``quadrant`` counts; the value is at most 0.1967, ``rest`` is negated.
+
+    So negated it is +0 for a zero: subtracting it takes no zero's sign. It may be 2**-21. Second is the value less it,
+    within an ulp.
+    """
+    n, bits = round_to_integer(x, 8.0 / math.pi, SINGLE)
+    first, second, third = SINGLE.table("PI_EIGHTH_THREE")
+    whole = fma(n, -first, x)  # exact: below 1/4, and a multiple of 2**-26
+    # The second product is exact as well. Where it is the larger it is a finer multiple, and so is the rest.
+    value = fma(n, -second, whole)
+    rest = fma(n, third, fma(n, second, value - whole))
+    near = fma(n, -third, value)  # does not wait for the rest
+    far_bits, far = _far_single(x)
+    far = far * (8.0 / math.pi)
+    magic = 1.5 * 2.0**52
+    shifted = far + magic
+    far = (far - (shifted - magic)) * (math.pi / 8)
+    far_value = far.cast(F32)
+    far_rest = (far_value.cast(F64) - far).cast(F32)
+    count = (far_bits.cast(I32) << 2) + shifted.bitcast(I64).cast(I32)
+    huge = abs(x) > 2.0**LARGE_SINGLE
+    reduced = Reduced(
+        where_rarely(huge, count, bits), where_rarely(huge, far_value, value), where_rarely(huge, far_rest, rest)
+    )
+    return reduced, where_rarely(huge, far_value, near)
+
+
 def _far_single(x: Expr) -> tuple[Expr, Expr]:
     """Payne and Hanek for float32, in float64: products of 24 by 24 bits are exact."""
     pattern = x.bitcast(I32)

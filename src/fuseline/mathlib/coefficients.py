@@ -113,6 +113,31 @@ PI_HALF_THREE_F64 = (
     _h("-0x1.f1976b7ed8fbcp-110"),
 )
 
+# PI_EIGHTH_THREE_F32: pi/8; parts of 23, 9, 24 bits, remainder 3.04e-19
+PI_EIGHTH_THREE_F32 = (
+    _h("0x1.921fb40000000p-2"),
+    _h("0x1.4400000000000p-26"),
+    _h("0x1.0b46120000000p-36"),
+)
+
+# SIN_1_EIGHTHS_F32: sin(1*pi/8); parts of 24, 24 bits, remainder 1.56e-16
+SIN_1_EIGHTHS_F32 = (
+    _h("0x1.87de2a0000000p-2"),
+    _h("0x1.abaa580000000p-28"),
+)
+
+# SIN_2_EIGHTHS_F32: sin(2*pi/8); parts of 24, 24 bits, remainder 3.81e-16
+SIN_2_EIGHTHS_F32 = (
+    _h("0x1.6a09e60000000p-1"),
+    _h("0x1.9fcef40000000p-27"),
+)
+
+# SIN_3_EIGHTHS_F32: sin(3*pi/8); parts of 24, 24 bits, remainder 6.84e-16
+SIN_3_EIGHTHS_F32 = (
+    _h("0x1.d906bc0000000p-1"),
+    _h("0x1.e651a80000000p-26"),
+)
+
 # GELU_LINEAR_F32: 8*sqrt(2/pi)*log2(e); parts of 16, 24 bits, remainder 3.34e-12
 GELU_LINEAR_F32 = (
     _h("0x1.26ae000000000p+3"),
@@ -643,13 +668,11 @@ ERFC_F64 = (
 )
 
 # COSINE_F32: (cos(r) - 1)/r**2 in u = r*r
-# interval [0.0, 0.652864], degree 3, 24-bit coefficients, weight r**2/cos(r),
-# largest weighted error 1.565e-10 = 2**-32.573 at 0.585355
+# interval [0.0, 0.03873024], degree 1, 24-bit coefficients, weight r**2/cos(r),
+# largest weighted error 3.167e-9 = 2**-28.234 at 0.0387302
 COSINE_F32 = (
-    _h("-0x1.0000000000000p-1"),
-    _h("0x1.5555480000000p-5"),
-    _h("-0x1.6c0af20000000p-10"),
-    _h("0x1.9990280000000p-16"),
+    _h("-0x1.ffffc40000000p-2"),
+    _h("0x1.54b8880000000p-5"),
 )
 
 # COS_F64: (cos(r) - 1 + r*r/2)/r**4 in u = r*r
@@ -665,12 +688,11 @@ COS_F64 = (
 )
 
 # SIN_F32: (sin(r) - r)/r**3 in u = r*r
-# interval [0.0, 0.652864], degree 2, 24-bit coefficients, weight r**3/sin(r),
-# largest weighted error 4.818e-9 = 2**-27.629 at 0.075589
+# interval [0.0, 0.03873024], degree 1, 24-bit coefficients, weight r**3/sin(r),
+# largest weighted error 4.498e-10 = 2**-31.05 at 0.00764796
 SIN_F32 = (
-    _h("-0x1.5555420000000p-3"),
-    _h("0x1.1106020000000p-7"),
-    _h("-0x1.98db540000000p-13"),
+    _h("-0x1.5555440000000p-3"),
+    _h("0x1.10b71c0000000p-7"),
 )
 
 # ASIN_F32: (asin(x) - x)/x**3 in u = x*x

@@ -10,7 +10,7 @@ import math
 
 from fuseline.ir.build import Expr, call, fma, where
 from fuseline.ir.dtype import F32, F64, I32, I64
-from fuseline.mathlib.argument_reduction import Reduced, reduce_quarter_turns
+from fuseline.mathlib.argument_reduction import Reduced, reduce_eighths, reduce_quarter_turns
 from fuseline.mathlib.formats import (
     DOUBLE,
     SINGLE,
@@ -28,7 +28,7 @@ from fuseline.mathlib.formats import (
     where_rarely,
     with_sign_of,
 )
-from fuseline.mathlib.pieces import piece
+from fuseline.mathlib.pieces import pick, piece
 
 Pair = tuple[Expr, Expr]
 
@@ -44,31 +44,45 @@ def cos(x: Expr) -> Expr:
 
 
 def _circular(x: Expr, shift: int) -> Expr:
-    f = format_of(x)
-    # An odd function of the magnitude gives a zero its sign without asking for zeros.
-    by_magnitude = f is SINGLE and not shift
-    reduced = reduce_quarter_turns(abs(x) if by_magnitude else x)
-    parts = _sine_and_cosine_single(reduced) if f is SINGLE else _sine_and_cosine_double(reduced)
-    (sine, sine_rest), (cosine, cosine_rest) = parts
+    if x.dtype is F32:
+        return _circular_single(x, 4 * shift)
+    reduced = reduce_quarter_turns(x)
+    (sine, sine_rest), (cosine, cosine_rest) = _sine_and_cosine_double(reduced)
     quadrant = reduced.quadrant + shift if shift else reduced.quadrant
-    odd = quadrant << (f.float_type.bits - 1) < 0
+    odd = quadrant << 63 < 0
     value = where(odd, cosine, sine) + where(odd, cosine_rest, sine_rest)
-    sign = quadrant << (f.float_type.bits - 2)
-    if by_magnitude:
-        sign = sign ^ x.bitcast(f.integer_type)
-    sign = sign & (-1 << (f.float_type.bits - 1))
-    value = (value.bitcast(f.integer_type) ^ sign).bitcast(f.float_type)
-    return value if shift or by_magnitude else where(x == 0.0, x, value)
+    value = (value.bitcast(I64) ^ ((quadrant << 62) & (-1 << 63))).bitcast(F64)
+    return value if shift else where(x == 0.0, x, value)
 
 
-def _sine_and_cosine_single(reduced: Reduced) -> tuple[Pair, Pair]:
-    """sin and cos of value + rest in float32, good enough to be rounded to one ulp."""
-    r, rest = reduced.value, reduced.rest
-    u = r * r
-    sine_rest = fma(r * u, polynomial(u, SINGLE.table("SIN")), rest)
-    # What the square and the argument were rounded by.
-    lost = fma(fma(r, r, -u), 0.5, r * rest)
-    return (r, sine_rest), (r.like(1.0), fma(u, polynomial(u, SINGLE.table("COSINE")), -lost))
+def _circular_single(x: Expr, shift: int) -> Expr:
+    """sin(x + shift*pi/8) in float32: sin(k*pi/8 + r) by the addition theorem, k from 0 to 7, and half turns' sign.
+
+    Sines of k*pi/8 have a second part. Zeros keep their sign because every sum of zeros has one that is -0 for -0.
+    """
+    reduced, near = reduce_eighths(x)
+    r, cell = reduced.value, reduced.quadrant
+    sines = [_sine_of_eighths(k + shift) for k in range(8)]
+    sine, sine_low = (pick(cell, [parts[i] for parts in sines]) for i in (0, 1))
+    cosine = pick(cell, [_sine_of_eighths(k + shift + 4)[0] for k in range(8)])
+    u = near * near
+    # Adding 0 makes a zero positive.
+    bend = fma(near, fma(u, polynomial(u, SINGLE.table("SIN")), 0.0), -reduced.rest)
+    drop = fma(u, polynomial(u, SINGLE.table("COSINE")), 0.0)
+    value = sine + fma(cosine, r, fma(cosine, bend, fma(sine, drop, sine_low)))
+    return (value.bitcast(I32) ^ ((cell << 28) & (-1 << 31))).bitcast(F32)
+
+
+def _sine_of_eighths(k: int) -> tuple[float, float]:
+    """sin(k*pi/8) in two parts; -0 instead of 0, which added to a zero takes no sign."""
+    k, sign = k % 8, -1.0 if k % 16 >= 8 else 1.0
+    if k == 0:
+        return -0.0, -0.0
+    high, low = (1.0, 0.0) if k == 4 else SINGLE.table(f"SIN_{min(k, 8 - k)}_EIGHTHS")
+    if k in (1, 7):
+        # Right at the end near zero, where an ulp is smallest, with what the cosine there is rounded by.
+        low -= 0.13 * SINGLE.table("SIN_3_EIGHTHS")[1]
+    return sign * high, sign * low
 
 
 def tan(x: Expr) -> Expr:
