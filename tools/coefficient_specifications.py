@@ -101,9 +101,13 @@ class Reciprocals:
         return most / 2 <= 1 - c <= least * 2
 
 
+CELL_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
+ATANH_RECIPROCALS_IN_64THS = (64, 56, 52, 47, 44, 40, 37, 34)
+
+
 @dataclass(frozen=True)
 class Cells:
-    """Logarithms of cells of the numbers around 1: -log(c) for the reciprocals c = n/32, in two parts.
+    """Logarithms of cells of the numbers around 1: -log(c) for the reciprocals c = n/denominator, in two parts.
 
     The reciprocals are near those of the cells' middles, and have so few bits that a number times its cell's, less 1,
     is exact. The first part of the logarithm has ``first_bits``: it must be exact together with an exponent times the
@@ -116,11 +120,12 @@ class Cells:
     """What the natural logarithm is divided by."""
     first_bits: int
     bits: int
+    numerators: tuple[int, ...] = CELL_RECIPROCALS_IN_32NDS
+    denominator: int = 32
 
 
 UPPER_HALF_BITS = 21
 """Significant bits of a float64 whose lower half is zero."""
-CELL_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
 
 ERFC_CENTER = "3.8798828125"
 """Chosen among its neighbours because the function there, the constant coefficient, is almost a float64."""
@@ -296,6 +301,8 @@ def hyperbolic_fits() -> list[Fit]:
         ),
         Fit("ATANH_F32", "(atanh(b) - b)/b**3 in u = b*b", in_square(lambda b: (mp.atanh(b) / b - 1) / b**2),
             in_square(lambda b: b**3 / mp.atanh(b)), "b**3/atanh(b)", (0, mp.mpf("0.2452") ** 2), 2, 24),
+        Fit("ATANH_F64", "(atanh(b) - b)/b**3 in u = b*b", in_square(lambda b: (mp.atanh(b) / b - 1) / b**2),
+            in_square(lambda b: b**3 / mp.atanh(b)), "b**3/atanh(b)", (0, mp.mpf("0.0506") ** 2), 4, 53),
     ]  # fmt: skip
 
 
@@ -408,6 +415,7 @@ CELLS = [
     Cells("LOG_CELLS_F64", "log", lambda: mp.mpf(1), 21, 53),
     Cells("LOG2_CELLS_F64", "log2", lambda: mp.log(2), 21, 53),
     Cells("LOG10_CELLS_F64", "log10", lambda: mp.log(10), 21, 53),
+    Cells("ATANH_CELLS_F64", "half of log", lambda: mp.mpf(2), 21, 53, ATANH_RECIPROCALS_IN_64THS, 64),
 ]
 RECIPROCALS = [Reciprocals("FIFTEENTHS_F32", 15, 24)]
 FITS = [

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import mpmath as mp
 from coefficient_specifications import (
+    ATANH_RECIPROCALS_IN_64THS,
     CELL_RECIPROCALS_IN_32NDS,
     CELLS,
     CONSTANTS,
@@ -218,13 +219,13 @@ def reciprocals_text(spec: Reciprocals) -> str:
 
 def cells_text(spec: Cells) -> str:
     """The generated lines of the logarithms of cells, each in two parts."""
-    values = [mp.log(mp.mpf(32) / n) / spec.scale() for n in CELL_RECIPROCALS_IN_32NDS]
+    values = [mp.log(mp.mpf(spec.denominator) / n) / spec.scale() for n in spec.numerators]
     heads = [round_to(v, spec.first_bits) for v in values]
     rests = [round_to(v - h, spec.bits) for v, h in zip(values, heads, strict=True)]
     last = max(abs(v - h - r) for v, h, r in zip(values, heads, rests, strict=True))
     return (
-        f"# {spec.name}: {spec.doc}(32/n) for each cell, first parts of {spec.first_bits} bits, rests rounded by at "
-        f"most {mp.nstr(last, 3)}\n"
+        f"# {spec.name}: {spec.doc}({spec.denominator}/n) for each cell, first parts of {spec.first_bits} bits, "
+        f"rests rounded by at most {mp.nstr(last, 3)}\n"
         f"{spec.name}_HEADS = (\n{hexes([float(h) for h in heads])})\n"
         f"{spec.name}_RESTS = (\n{hexes([float(r) for r in rests])})\n\n"
     )
@@ -245,7 +246,9 @@ from __future__ import annotations
 
 NUMERATORS = (
     f"CELL_RECIPROCALS_IN_32NDS = {CELL_RECIPROCALS_IN_32NDS}\n"
-    '"""Numerators n of the reciprocals n/32 of the cells of a logarithm\'s argument."""\n\n'
+    '"""Numerators n of the reciprocals n/32 of the cells of a logarithm\'s argument."""\n'
+    f"ATANH_RECIPROCALS_IN_64THS = {ATANH_RECIPROCALS_IN_64THS}\n"
+    '"""Those of the reciprocals n/64 of the cells of (1 + x)/(1 - x), for atanh."""\n\n'
 )
 
 

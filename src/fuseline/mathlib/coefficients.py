@@ -10,6 +10,8 @@ _h = float.fromhex
 
 CELL_RECIPROCALS_IN_32NDS = (44, 40, 36, 34, 32, 29, 26, 24)
 """Numerators n of the reciprocals n/32 of the cells of a logarithm's argument."""
+ATANH_RECIPROCALS_IN_64THS = (64, 56, 52, 47, 44, 40, 37, 34)
+"""Those of the reciprocals n/64 of the cells of (1 + x)/(1 - x), for atanh."""
 
 # LN2_F32: log(2); parts of 15, 24 bits, remainder 5.5e-14
 LN2_F32 = (
@@ -597,6 +599,17 @@ ATANH_F32 = (
     _h("0x1.5556a00000000p-2"),
     _h("0x1.9898240000000p-3"),
     _h("0x1.40c1480000000p-3"),
+)
+
+# ATANH_F64: (atanh(b) - b)/b**3 in u = b*b
+# interval [0.0, 0.00256036], degree 4, 53-bit coefficients, weight b**3/atanh(b),
+# largest weighted error 1.211e-20 = 2**-66.162 at 0.00256036
+ATANH_F64 = (
+    _h("0x1.5555555555559p-2"),
+    _h("0x1.999999998f8ecp-3"),
+    _h("0x1.2492496b9b01cp-3"),
+    _h("0x1.c71abc7df0c86p-4"),
+    _h("0x1.76bec71542149p-4"),
 )
 
 # CBRT_F32: ((1 - e)**(-1/3) - 1)/e
@@ -1596,4 +1609,26 @@ LOG10_CELLS_F64_RESTS = (
     _h("0x1.adfa4a546ee73p-27"),
     _h("-0x1.8e4c282293082p-27"),
     _h("0x1.5de3c01bac1bep-27"),
+)
+
+# ATANH_CELLS_F64: half of log(64/n) for each cell, first parts of 21 bits, rests rounded by at most 4.47e-24
+ATANH_CELLS_F64_HEADS = (
+    _h("0x0.0p+0"),
+    _h("0x1.1178f00000000p-4"),
+    _h("0x1.a93ed00000000p-4"),
+    _h("0x1.3c25200000000p-3"),
+    _h("0x1.7fafa00000000p-3"),
+    _h("0x1.e148a00000000p-3"),
+    _h("0x1.188ee00000000p-2"),
+    _h("0x1.43da000000000p-2"),
+)
+ATANH_CELLS_F64_RESTS = (
+    _h("0x0.0p+0"),
+    _h("-0x1.f7606e108731dp-26"),
+    _h("0x1.e456cf1b795f5p-27"),
+    _h("0x1.dcccc60ed52d8p-25"),
+    _h("0x1.dec0a8df6f37fp-26"),
+    _h("0x1.a2726cd94df8dp-27"),
+    _h("0x1.03c8f29989df1p-24"),
+    _h("-0x1.a0db876613d20p-27"),
 )

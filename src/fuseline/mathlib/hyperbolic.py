@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from fuseline.ir.build import Expr, call, fma, where
-from fuseline.ir.dtype import F32, F64
+from fuseline.ir.dtype import F32, F64, I64
+from fuseline.mathlib.coefficients import ATANH_RECIPROCALS_IN_64THS
 from fuseline.mathlib.exponential import LOG2_E, exp_in_two_parts, exp_wide
 from fuseline.mathlib.formats import (
     DOUBLE,
@@ -27,8 +28,15 @@ from fuseline.mathlib.formats import (
     where_rarely,
     with_sign_of,
 )
-from fuseline.mathlib.logarithm import ONE_BITS, log1p_finite, log1p_in_two_parts, log_of_parts_single
-from fuseline.mathlib.pieces import odd_by_pieces
+from fuseline.mathlib.logarithm import (
+    ONE_BITS,
+    Cell,
+    integer_to_double,
+    log_by_cells,
+    log_of_parts_single,
+    split_by_cells,
+)
+from fuseline.mathlib.pieces import odd_by_pieces, pick
 
 
 def tanh(x: Expr) -> Expr:
@@ -55,10 +63,6 @@ def tanh(x: Expr) -> Expr:
     lack_rest = (1.0 - lack) - quotient
     error = fma(lack_rest, e, fma(lack, e_rest, fma(lack, e, -quotient)))
     return with_sign_of(fma(error, inverse, quotient), x)
-
-
-_DOUBLED = 2.0**60
-"""Above this, asinh(x) and acosh(x) are log(2x) = log1p(x) + log(2) to more than double precision."""
 
 
 def sinh(x: Expr) -> Expr:
@@ -112,61 +116,104 @@ def _half_exponential(a: Expr) -> Expr:
 
 
 def asinh(x: Expr) -> Expr:
-    """Inverse hyperbolic sine, log(a + sqrt(a*a + 1)) with a = |x|, as log1p in float64."""
+    """Inverse hyperbolic sine, log(a + sqrt(a*a + 1)) with a = |x|."""
     a = abs(x)
-    if x.dtype is F32:
-        return with_sign_of(_asinh_single(a), x)
-    large = a > _DOUBLED
-    y = where(large, 1.0, a)
-    # The argument with everything that is rounded on the way in a rest.
-    square, square_rest = two_product(y, y)
-    inside, inside_rest = two_sum(square, y.like(1.0))
+    return with_sign_of(_asinh_single(a) if x.dtype is F32 else _asinh_double(a), x)
+
+
+_DOUBLE_SQUARED_END = 2.0**500
+"""Up to here squares are finite; beyond, and long before, asinh(x) is log(2x)."""
+
+
+def _asinh_double(a: Expr) -> Expr:
+    """asinh(a) for a >= 0 by the cells of the logarithm: with s = c/2**k, r is s*root - 1 + s*a."""
+    square, square_rest = two_product(a, a)
+    inside = square + 1.0
+    inside_rest = square - (inside - 1.0)  # exact while the 1 counts
     root = call("sqrt", inside)
-    # Beside a small argument the rest is large, though not beside the root.
-    inverse = rough_reciprocal(root + root, steps=3)
-    root_rest = (fma(-root, root, inside) + (inside_rest + square_rest)) * inverse
-    above, above_rest = fast_two_sum(root, y.like(-1.0))
-    argument, rest = two_sum(y, above)
-    argument, rest = fast_two_sum(argument, rest + (above_rest + root_rest))
-    value = _log1p_or_log_of_double(large, a, argument, rest)
-    value = where(a < 2.0**-28, a, value)
-    return call("with_sign", where(a < math.inf, value, a), x)
-
-
-def _log1p_or_log_of_double(large: Expr, x: Expr, argument: Expr, rest: Expr) -> Expr:
-    """log(2x) where x is ``large``, else log1p of the argument and its rest."""
-    total, tail = log1p_in_two_parts(where(large, x, argument), where(large, 0.0, rest))
-    return total + where(large, tail + math.log(2.0), tail)
+    error = fma(-root, root, inside) + (inside_rest + square_rest)
+    cell = Cell.of_number(a + root)
+    s = cell.scale
+    of_root, of_root_rest = two_product(s, root)
+    of_a, of_a_rest = two_product(s, a)
+    less, less_rest = fast_two_sum(s.like(-1.0), of_root)
+    r, r_rest = fast_two_sum(of_a, less)  # exact but in the first cell, where s is 1
+    # With v = 1/(a + root), 1/(2*root) is v/(1 + v*v), and to first order around 1, where it counts, v - v*v/2.
+    v = fma(-r, s, s)
+    inverse = fma(v * -0.5, v, v)
+    r_rest = (r_rest + less_rest) + fma(s * inverse, error, of_root_rest + of_a_rest)
+    # The rest over 1 + r, by (1 + r*r)*(1 - r).
+    total, tail = cell.logarithm_in_two_parts(r, fma(r_rest, r * r, r_rest))
+    large = log_by_cells(*split_by_cells(a, a.like(-1.0)))
+    return where_rarely(~(a < _DOUBLE_SQUARED_END), where(a < math.inf, large, a), total + tail)
 
 
 def acosh(x: Expr) -> Expr:
-    """Inverse hyperbolic cosine, log(x + sqrt(x*x - 1)), as log1p of t = x - 1 in float64; NaN below 1."""
-    if x.dtype is F32:
-        return _acosh_single(x)
-    large = x > _DOUBLED
-    t = where(large, 1.0, x - 1.0)
+    """Inverse hyperbolic cosine, log(x + sqrt(x*x - 1)); NaN below 1."""
+    return _acosh_single(x) if x.dtype is F32 else _acosh_double(x)
+
+
+def _acosh_double(x: Expr) -> Expr:
+    """acosh(x) by the cells of the logarithm: with s = c/2**k, r is s*root + (s*x - 1)."""
+    t = x - 1.0
     square, square_rest = two_product(t, t)
     inside, inside_rest = two_sum(t + t, square)
     root = call("sqrt", inside)
     error = fma(-root, root, inside) + (inside_rest + square_rest)
-    argument, rest = two_sum(root, t)
-    value = _log1p_or_log_of_double(large, x, argument, fma(error, rough_reciprocal(root + root), rest))
-    return where(x < math.inf, where(x < 1.0, math.nan, value), x)
+    cell = Cell.of_number(x + root)
+    s = cell.scale
+    of_root, of_root_rest = two_product(s, root)
+    of_x, of_x_rest = two_product(s, x)
+    less, less_rest = fast_two_sum(s.like(-1.0), of_x)
+    r, r_rest = fast_two_sum(of_root, less)  # exact but in the first cell, where s is 1
+    r_rest = (r_rest + less_rest) + fma(s * rough_reciprocal(root + root), error, of_root_rest + of_x_rest)
+    # The rest over 1 + r, by (1 + r*r)*(1 - r).
+    total, tail = cell.logarithm_in_two_parts(r, fma(r_rest, r * r, r_rest))
+    large = log_by_cells(*split_by_cells(x, x.like(-1.0)))
+    beyond = where(x < math.inf, where(x < 1.0, math.nan, large), x)
+    return where_rarely(~((x >= 1.0) & (x < _DOUBLE_SQUARED_END)), beyond, total + tail)
 
 
 def atanh(x: Expr) -> Expr:
-    """Inverse hyperbolic tangent, log1p(2a/(1 - a))/2 with a = |x|; infinite at 1, NaN beyond."""
+    """Inverse hyperbolic tangent; infinite at 1, NaN beyond."""
     a = abs(x)
-    if x.dtype is F32:
-        return with_sign_of(_atanh_single(a), x)
-    y = where(a < 1.0, a, 0.0)
-    bottom, bottom_rest = fast_two_sum(y.like(1.0), -y)
-    quotient = (y + y) / bottom
-    error = fma(-quotient, bottom_rest, fma(-quotient, bottom, y + y))
-    value = 0.5 * log1p_finite(quotient, error * rough_reciprocal(bottom))
-    value = where(a < 2.0**-28, a, value)
-    value = where(a < 1.0, value, where(a == 1.0, x.like(math.inf), math.nan))
-    return call("with_sign", value, x)
+    return with_sign_of(_atanh_single(a) if x.dtype is F32 else _atanh_double(a), x)
+
+
+_DOUBLE_POLE_START = 1.0 - 2.0**-44
+"""From here on 1 + s needs more than 53 bits."""
+
+
+def _atanh_double(a: Expr) -> Expr:
+    """atanh(a) for a >= 0 as k*log(2)/2 - log(c)/2 + atanh(b), as in float32 but for cells between powers of two.
+
+    With s = c/2**k, p = (s + 1)/2 and q = (s - 1)/2, b is (a*p + q)/(p + a*q). Cell and k come from the bits of 1 + a
+    less those of 1 - a, nearly a logarithm of their quotient. |b| is below 0.0506; in the first cell s is 1 and b is a.
+    """
+    f = DOUBLE
+    bottom = 1.0 - a
+    above = (a + 1.0).bitcast(I64) - bottom.bitcast(I64)
+    cell = above >> (f.fraction_bits - 3)
+    k = integer_to_double(above >> f.fraction_bits)
+    half = pick(cell, [n / 128.0 for n in ATANH_RECIPROCALS_IN_64THS]).bitcast(I64)
+    half = (half - (above & (-1 << f.fraction_bits))).bitcast(F64)
+    p, q = half + 0.5, half - 0.5
+    product, product_rest = two_product(a, p)
+    numerator = fma(a, p, q)
+    numerator_rest = product_rest + ((product + q) - numerator)  # exact but near the pole, where it does not count
+    denominator = fma(a, q, p)
+    denominator_rest = fma(a, q, p - denominator)
+    b = numerator / denominator
+    # The remainder itself instead of its quotient by the divisor, which is about 1 where it counts.
+    error = fma(-b, denominator, numerator) + fma(-b, denominator_rest, numerator_rest)
+    high, low = f.table("LN2")
+    total, rest = fast_two_sum(fma(k, 0.5 * high, pick(cell, f.table("ATANH_CELLS", "HEADS"))), b)
+    rest = rest + (error + fma(k, 0.5 * low, pick(cell, f.table("ATANH_CELLS", "RESTS"))))
+    u = b * b
+    value = total + fma(b * u, polynomial(u, f.table("ATANH")), rest)
+    near_pole = 0.5 * log_by_cells(*split_by_cells((1.0 + a) / bottom))
+    beyond = where(a < 1.0, near_pole, where(a == 1.0, a.like(math.inf), math.nan))
+    return where_rarely(~(a < _DOUBLE_POLE_START), beyond, value)
 
 
 # ── inverse functions in float32 ─────────────────────────────────────────────────────────────────────────────────────

@@ -119,17 +119,35 @@ class Cell:
 
     k: Expr
     index: Expr
+    exponent: Expr
+    """k times 2**52, as an integer."""
 
     @classmethod
     def of(cls, above: Expr, lift: Expr | None = None) -> Cell:
         """The cell of a number from its bits less those of the lowest cell; k is less by ``lift``."""
         k = integer_to_double(above >> DOUBLE.fraction_bits)
-        return cls(k if lift is None else k - lift, above >> (DOUBLE.fraction_bits - 3))
+        exponent = above & (-1 << DOUBLE.fraction_bits)
+        return cls(k if lift is None else k - lift, above >> (DOUBLE.fraction_bits - 3), exponent)
+
+    @classmethod
+    def of_number(cls, x: Expr) -> Cell:
+        """The cell of a positive normal number."""
+        return cls.of(x.bitcast(I64) - _LOWEST_CELL_BITS)
 
     @property
     def reciprocal(self) -> Expr:
         """The cell's c."""
         return pick(self.index, [n / 32.0 for n in CELL_RECIPROCALS_IN_32NDS])
+
+    @property
+    def scale(self) -> Expr:
+        """c/2**k, for numbers below 2**1018."""
+        return (self.reciprocal.bitcast(I64) - self.exponent).bitcast(F64)
+
+    def logarithm_in_two_parts(self, r: Expr, r_rest: Expr) -> tuple[Expr, Expr]:
+        """The natural logarithm of (1 + r + r_rest) * 2**k/c as an unevaluated sum."""
+        total, rest = fast_two_sum(self.head("LOG", "LN2"), r)
+        return total, rest + fma(r * r, _series(r), fma(-r_rest, r, r_rest) + self.rest("LOG", "LN2"))
 
     def head(self, base: str, step: str) -> Expr:
         """The first part of the logarithm of 2**k/c, exact; ``step`` is the logarithm of 2."""
@@ -152,7 +170,7 @@ def split_by_cells(x: Expr, lift: Expr | None = None) -> tuple[Cell, Expr]:
     bits = x.bitcast(I64)
     above = bits - _LOWEST_CELL_BITS
     cell = Cell.of(above, lift)
-    return cell, fma((bits - (above & (-1 << DOUBLE.fraction_bits))).bitcast(F64), cell.reciprocal, -1.0)
+    return cell, fma((bits - cell.exponent).bitcast(F64), cell.reciprocal, -1.0)
 
 
 def _series(r: Expr) -> Expr:
@@ -210,8 +228,7 @@ def log1p_in_two_parts(x: Expr, x_rest: Expr | None = None) -> tuple[Expr, Expr]
     product, product_rest = two_product(whole, c)
     r = product + (c - 1.0)
     r_rest = fma(whole_rest, c, product_rest)
-    total, rest = fast_two_sum(cell.head("LOG", "LN2"), r)
-    return total, rest + fma(r * r, _series(r), fma(-r_rest, r, r_rest) + cell.rest("LOG", "LN2"))
+    return cell.logarithm_in_two_parts(r, r_rest)
 
 
 def _one_more(x: Expr, lowest_bits: int, f: Format, x_rest: Expr | None = None) -> tuple[Expr, Expr, Expr]:
