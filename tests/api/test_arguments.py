@@ -89,7 +89,9 @@ def test_a_machine_is_asked_for_by_its_name(name: Any) -> None:
         fl.device(name)
 
 
-NO_COUNTS = [{"n": n} for n in ("a", 0, -5, 2.5, True, None)] + [{"thread_counts": c} for c in (3, [0], "12", [1.5])]
+NO_COUNTS = [{"n": n} for n in ("a", 0, -5, 2.5, True, None)] + [
+    {"thread_counts": c} for c in (3, [], [0], [1025], "12", [1.5])
+]
 
 
 @pytest.mark.parametrize("counts", NO_COUNTS, ids=str)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -235,3 +237,9 @@ def test_an_interrupt_leaves_the_rows_that_have_a_time(monkeypatch: pytest.Monke
     assert rows[1].speedup == 0.5
     assert all(r.median_s is None and r.note for r in rows[2:])
     assert rows[-1].note == measuring.NOT_TIMED
+
+
+@pytest.mark.parametrize("counts", [lambda: iter((1, 2)), lambda: np.array([1, 2]), lambda: [2, 1, 1]])
+def test_thread_counts_may_come_in_anything_that_is_gone_through(counts: Callable[[], Any]) -> None:
+    rows = fl.measure("y = x + 1", n=64, quick=True, thread_counts=counts())
+    assert {r.threads for r in rows if r.implementation == "jit"} == {1, 2}

@@ -70,6 +70,18 @@ def test_a_missing_package_is_named_and_the_status_is_1(monkeypatch, capsys) -> 
     assert "lark" in broken[0]["advice"]
 
 
+def test_without_having_been_installed_it_says_so_and_is_healthy(monkeypatch, capsys) -> None:
+    def without_metadata(name: str) -> list[str]:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", without_metadata)
+    assert module.doctor(as_json=True, lang="en") == 0
+    facts = json.loads(capsys.readouterr().out)
+    for item in ("packages", "optional_packages"):
+        check = next(c for c in facts["checks"] if c["item"] == item)
+        assert check["state"] == "limited" and "was not installed" in check["advice"]
+
+
 def test_a_missing_optional_package_names_the_extra_and_is_healthy(monkeypatch, capsys) -> None:
     version = importlib.metadata.version
 

@@ -184,6 +184,7 @@ def test_examples_open_with_what_they_are() -> None:
         (["explain", "x", "--device-file", "missing.toml"], "missing.toml"),
         (["bench", "x + y", "--n", "0"], "at least one element"),
         (["bench", "x + y", "--threads", "0"], "thread count"),
+        (["bench", "x + y", "--threads", "1,1025"], "from 1 to 1024"),
         (["bench", "x + y", "--threads", "one"], "one"),
         (["emit", "x + y", "--target", "fortran"], "fortran"),
         (["emit", "x + y", "--target", "numpy", "--header"], "--target c"),

@@ -247,6 +247,22 @@ def test_what_another_process_compiles_is_waited_for_and_not_begun(kept: Path, m
     assert not (kept / "was started").exists()
 
 
+def test_what_is_compiled_can_be_used_whatever_the_umask(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    before = os.umask(0o002)  # as many systems have it: a group may write
+    try:
+        compile_now(loops())
+        assert loops().ready()
+        for part in loops().folder.rglob("*"):
+            part.chmod(part.stat().st_mode | 0o020)
+        assert not loops().ready()
+        compile_now(loops())  # what nobody can use is replaced
+        assert loops().ready()
+        assert os.umask(0o002) == 0o002
+    finally:
+        os.umask(before)
+
+
 def test_a_killed_compilation_leaves_nothing_that_stays(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
     killed = compiling_process(kept, 60)

@@ -36,6 +36,7 @@ from fuseline.plan.launch import fused, single_launches
 from fuseline.runtime import threads
 from fuseline.runtime.compiler import find_c_compiler
 from fuseline.runtime.copy_limit import copy_limit
+from fuseline.runtime.environment import THREAD_LIMIT
 from fuseline.runtime.host import physical_memory_bytes
 from fuseline.runtime.measure import Interrupted, Timing, faster, interleaved
 from fuseline.runtime.staged import StagedProgram
@@ -79,7 +80,7 @@ def measure(
     dtype: DType | str = RUN_DTYPE,
     outputs: Sequence[str] | None = None,
     sizes: Mapping[str, int] | None = None,
-    thread_counts: Sequence[int] | None = None,
+    thread_counts: Iterable[int] | None = None,
     quick: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Measured, ...]:
@@ -94,7 +95,7 @@ def measure(
         dtype: dtype of those arrays, filled with seeded normals; rows are named by the first array's.
         outputs: names to return.
         sizes: values of named sizes.
-        thread_counts: by default one and as many as this process may use.
+        thread_counts: from 1 to 1024 each; by default one and as many as this process may use.
         quick: smaller arrays and fewer repetitions.
         progress: called with the name of each step.
 
@@ -105,13 +106,14 @@ def measure(
     if progress is not None and not callable(progress):
         raise UsageError(f"progress is a function of the name of each step, not {progress!r:.60}")
     tell = progress or (lambda _: None)
-    _check_counts(n, thread_counts)
+    if not _is_count(n):
+        raise UsageError(f"n is the elements of an array, a whole number of at least 1, not {n!r:.60}")
+    counts = _counts(thread_counts)
     program = as_program(source, outputs)
     count = max(1, n // QUICK_FACTOR) if quick else n
     bound = bound_sizes(program, sizes)
     graph, symbolic = _graphs(program, dtype_of(dtype), count, bound)
     _check_memory(graph)
-    counts = list(dict.fromkeys(thread_counts or (1, threads.thread_count())))
     with np.errstate(all="ignore"), ExitStack() as pools:
         bench = _Bench(program, graph, symbolic, {**bound, "n": count}, pools)
         candidates = [_tried(c) for c in bench.candidates(counts, tell)]
@@ -136,11 +138,15 @@ def measure(
     return rows
 
 
-def _check_counts(n: object, thread_counts: object) -> None:
-    if not _is_count(n):
-        raise UsageError(f"n is the elements of an array, a whole number of at least 1, not {n!r:.60}")
-    if thread_counts is not None and not _are_counts(thread_counts):
-        raise UsageError(f"thread counts are whole numbers of at least 1, as [1, 4], not {thread_counts!r:.60}")
+def _counts(stated: Iterable[int] | None) -> list[int]:
+    """The thread counts to measure with, each once."""
+    if stated is None:
+        return list(dict.fromkeys((1, threads.thread_count())))
+    counts = list(stated) if isinstance(stated, Iterable) and not isinstance(stated, str) else []
+    if not counts or not all(_is_count(c) and c <= THREAD_LIMIT for c in counts):
+        shown = counts if counts else stated
+        raise UsageError(f"thread counts are whole numbers from 1 to {THREAD_LIMIT}, as [1, 4], not {shown!r:.60}")
+    return list(dict.fromkeys(map(int, counts)))
 
 
 def _graphs(program: Program, dtype: DType, count: int, bound: Mapping[str, int]) -> tuple[Graph, Graph]:
@@ -154,10 +160,6 @@ def _graphs(program: Program, dtype: DType, count: int, bound: Mapping[str, int]
 
 def _is_count(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _are_counts(values: object) -> bool:
-    return isinstance(values, Iterable) and not isinstance(values, str) and all(map(_is_count, values))
 
 
 def _tried(candidate: Candidate) -> Candidate:

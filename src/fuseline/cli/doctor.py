@@ -80,7 +80,10 @@ def _python() -> Check:
 
 
 def _packages(language: str) -> Check:
-    versions = {name: _version(name) for name, feature in _requirements() if feature is None}
+    requirements = _requirements()
+    if requirements is None:
+        return _without_metadata("packages", language)
+    versions = {name: _version(name) for name, feature in requirements if feature is None}
     missing = [name for name, version in versions.items() if version is None]
     if not missing:
         return Check("packages", _listed(versions, language))
@@ -89,7 +92,10 @@ def _packages(language: str) -> Check:
 
 
 def _optional_packages(language: str) -> Check:
-    features = {name: feature for name, feature in _requirements() if feature in OPTIONAL_FEATURES}
+    requirements = _requirements()
+    if requirements is None:
+        return _without_metadata("optional_packages", language)
+    features = {name: feature for name, feature in requirements if feature in OPTIONAL_FEATURES}
     versions = {name: _version(name) for name in features}
     missing = [name for name, version in versions.items() if version is None]
     if not missing:
@@ -240,15 +246,24 @@ def _c_compiler(language: str) -> Check:
     return Check("c_compiler", compiler.version())
 
 
-def _requirements() -> list[tuple[str, str | None]]:
-    """The packages that this distribution declares, each with the optional feature that asks for it, if one does."""
+def _requirements() -> list[tuple[str, str | None]] | None:
+    """The packages that this distribution declares, each with the optional feature that asks for it, if one does; None
+    where fuseline is used without having been installed."""
+    try:
+        lines = importlib.metadata.requires("fuseline") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
     found: list[tuple[str, str | None]] = []
-    for line in importlib.metadata.requires("fuseline") or []:
+    for line in lines:
         name = re.match(r"[\w.-]+", line)
         feature = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         if name:
             found.append((name.group(), feature.group(1) if feature else None))
     return found
+
+
+def _without_metadata(item: str, language: str) -> Check:
+    return Check(item, text("doctor.found.nothing", language), "limited", text("doctor.advice.no_metadata", language))
 
 
 def _version(name: str) -> str | None:

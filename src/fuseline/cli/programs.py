@@ -16,8 +16,6 @@ from fuseline.errors import DataFileError, LimitError, UnitError
 if TYPE_CHECKING:
     from fuseline.api.explanation import Measured
 
-MAX_THREADS = 4096
-
 
 def read_program(argument: str) -> str:
     """The text of the program given as formula, file or ``-``: a formula, or a graph as ``emit --target graph`` writes.
@@ -114,14 +112,15 @@ def measured_rows(
     from fuseline.api.defaults import MEASURED_N, RUN_DTYPE
     from fuseline.api.measuring import MeasuringInterrupted, measure
     from fuseline.report.catalogue import text
+    from fuseline.runtime.environment import THREAD_LIMIT
     from fuseline.units import parse_count
 
     count = MEASURED_N if n is None else parse_count(n)
     if count < 1:
         raise UnitError("measuring needs at least one element")
     counts = None if threads is None else [parse_count(part) for part in threads.split(",")]
-    if counts is not None and not all(1 <= c <= MAX_THREADS for c in counts):
-        raise UnitError(f"a thread count is 1 to {MAX_THREADS}, not {threads}")
+    if counts is not None and not all(1 <= c <= THREAD_LIMIT for c in counts):
+        raise UnitError(f"a thread count is from 1 to {THREAD_LIMIT}, not {threads}")
     try:
         with ProgressLine() as line:
             return measure(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 _MOST_DIGITS = 18
+THREAD_LIMIT = 1024
+"""Threads of a call, at most."""
 
 
 def stated_count(name: str) -> int | None:

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 
 from fuseline.errors import LimitError
 from fuseline.runtime import control_groups, native
-from fuseline.runtime.environment import stated_count
+from fuseline.runtime.environment import THREAD_LIMIT, stated_count
 from fuseline.runtime.image import immortal
 from fuseline.runtime.locks import Lock
 
-THREAD_LIMIT = 1024
 WAKING_PAYS_NS = 62_500
 """Work of less than this is over before a thread that has to be woken helps much."""
 _PATIENCE_PAUSES = 2000

@@ -137,11 +137,14 @@ class Loops:
                 os.nice(5)
             for left in self.folder.parent.glob(f"{_BUILDING}*"):  # by processes that were killed: nobody else builds
                 shutil.rmtree(left, ignore_errors=True)
+            before = os.umask(0o077)  # else what is made may be written to by a group, and is not trusted
             try:
                 self._compile_and_seal(use)
             except Exception:
                 self._note.write_text(traceback.format_exc(), encoding="utf-8")
                 raise
+            finally:
+                os.umask(before)
             self._note.unlink(missing_ok=True)
 
     @property
@@ -175,8 +178,8 @@ class Loops:
             vars(self)["functions"] = self.compiled_in(made)
             use()
             (made / _SEAL).write_text(json.dumps(_digests(made)), encoding="utf-8")
-            if not self.folder.exists():
-                os.rename(made, self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)  # nobody can use it, or this would not have been made
+            os.rename(made, self.folder)
 
     @cached_property
     def folder(self) -> Path:
