@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 
 import numpy as np
@@ -200,3 +201,17 @@ def test_nothing_is_converted_twice(text: str, conversions: int) -> None:
     for planned in (False, True):
         (first, *_) = call(emit_numpy(g, planned=planned), [x])
         assert same_bits(first, evaluate(optimize(graph(text, outputs=["out"])), {"x": x}))
+
+
+def test_what_the_text_calls_is_no_name_of_its_values() -> None:
+    g = optimize(graph("u: f32[n]; v: f32[m]; max = exp(u)*2 + u; y = sum(max*max, -1); z = v*3 + 1; w = exp(z)*z"))
+    for planned in (False, True):
+        text = emit_numpy(g, planned=planned)
+        functions = {n.name: n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
+        calls = [n.func for n in ast.walk(functions["kernel"]) if isinstance(n, ast.Call)]
+        called = {f.id for f in calls if isinstance(f, ast.Name)}
+        assert called <= RESERVED
+        given = (np.arange(4, dtype=np.float32), np.arange(6, dtype=np.float32))
+        wanted = evaluate(g, dict(zip(("u", "v"), given, strict=True)))
+        for found, name in zip(call(text, given), wanted, strict=True):
+            np.testing.assert_allclose(found, wanted[name], rtol=1e-6)

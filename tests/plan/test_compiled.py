@@ -263,6 +263,15 @@ def test_what_is_compiled_can_be_used_whatever_the_umask(kept: Path, monkeypatch
         os.umask(before)
 
 
+def test_nothing_is_compiled_where_others_may_write(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
+    found = loops()
+    found.folder.parent.mkdir(parents=True, exist_ok=True)
+    found.folder.parent.chmod(0o777)
+    found.compile_and_seal(lambda: pytest.fail("compiles"))
+    assert list(found.folder.parent.iterdir()) == []
+
+
 def test_a_killed_compilation_leaves_nothing_that_stays(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "nice", lambda n: 0, raising=False)
     killed = compiling_process(kept, 60)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+import fuseline
 from arrays import normal_numbers as numbers
 from arrays import same_bits
 from fuseline.errors import ReadOnlyError, ShapeError, TypeRuleError
@@ -436,3 +437,10 @@ def test_only_a_large_last_level_cache_of_intels_counts_as_memory(
         monkeypatch.setattr(host.system_files, "sharers", lambda level, count=sharers: count if level == 2 else 0)
         assert host.caches_of_threads_bytes(1) == expected
         assert host.caches_of_threads_bytes(5) == (expected if expected == last else caches_of_five * expected)
+
+
+def test_a_shape_that_does_not_fit_is_that_of_the_output_which_has_it() -> None:
+    k, x, wrong = fuseline.compile("p = x + 1; q = x*2; s = x - 1"), np.ones(3, np.float32), np.ones(4, np.float32)
+    for place, name in enumerate("pqs"):
+        with pytest.raises(ShapeError, match=rf"x of shape \(3,\) and {name} of shape \(4,\)"):
+            k(x, out=tuple(wrong if i == place else None for i in range(3)))

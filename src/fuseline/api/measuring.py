@@ -142,7 +142,7 @@ def _counts(stated: Iterable[int] | None) -> list[int]:
     """The thread counts to measure with, each once."""
     if stated is None:
         return list(dict.fromkeys((1, threads.thread_count())))
-    counts = list(stated) if isinstance(stated, Iterable) and not isinstance(stated, str) else []
+    counts = list(stated) if isinstance(stated, Iterable) else []
     if not counts or not all(_is_count(c) and c <= THREAD_LIMIT for c in counts):
         shown = counts if counts else stated
         raise UsageError(f"thread counts are whole numbers from 1 to {THREAD_LIMIT}, as [1, 4], not {shown!r:.60}")

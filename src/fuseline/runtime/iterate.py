@@ -36,7 +36,9 @@ def run(loop: Loop, inputs: Sequence[Array], outputs: Sequence[Array | None], na
     shapes += [o.shape for o in given]
     shape = shapes[0] if shapes else ()
     if any(s != shape for s in shapes):
-        shape = nest.broadcast_shape(shapes, names)
+        named = names[len(inputs) :]
+        of_given = [n for n, o in zip(named, outputs, strict=True) if o is not None] if named else []
+        shape = nest.broadcast_shape(shapes, [*names[: len(inputs)], *of_given])
     if given:
         _check_outputs(loop, shape, outputs, names[len(inputs) :])
     axes, where = result_axes(shape, inputs), iter(places(inputs, given))

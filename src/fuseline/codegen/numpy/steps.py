@@ -30,7 +30,7 @@ from fuseline.passes.rewrite import rewrite
 _OWN = {"where": "select", "erf": "erf", "erfc": "erfc"}
 
 _MEMORY = ("arena", "stride", "stride_of", "allocate", "part", "cast")
-RESERVED = frozenset({"np", "math", "bfloat16", "shape", *_MEMORY, *_OWN.values(), *keyword.kwlist})
+RESERVED = frozenset({"np", "math", "max", "bfloat16", "shape", *_MEMORY, *_OWN.values(), *keyword.kwlist})
 """What the text calls something of its own, or cannot be a name in it."""
 
 

@@ -126,10 +126,13 @@ class Loops:
     def compile_and_seal(self, use: Callable[[], object]) -> None:
         """Compile the functions that ``use`` calls, at low priority, and seal them on disk: whole, or not at all.
 
-        Nothing is done where they lie there already, or while another process compiles. Where compiling fails, a note
+        Nothing is done where they lie there already, while another process compiles, or in a folder that is not
+        private. Where compiling fails, a note
         beside the folder says why, and for a day nobody tries again.
         """
         os.makedirs(self.folder.parent, mode=0o700, exist_ok=True)
+        if not is_private(os.lstat(self.folder.parent)):
+            return  # somebody else may put there what numba would read: what is made could never be used
         with exclusive(self._lock) as alone:
             if not alone or self.ready():
                 return
