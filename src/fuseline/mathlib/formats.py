@@ -150,15 +150,13 @@ _ROUGH_RECIPROCAL = 0x7FDE624DD2F1A9FC
 """Less the bits of a float64 x, the bits of 1/x within 5.1 %: a tenth of the fraction below twice those of 1."""
 
 
-def rough_reciprocal(x: Expr, steps: int = 1) -> Expr:
-    """1/x in float64 within 0.26 %, or 2**-34 in three ``steps``, for x from 2**-1022 to 2**1021; finite for zero too.
+def rough_reciprocal(x: Expr) -> Expr:
+    """1/x in float64 within 0.26 %, for x from 2**-1022 to 2**1021; finite for zero too.
 
     What a quotient or a root lacks may be divided so: it is half a last place, and divisions take longest of all.
     """
     y = (_ROUGH_RECIPROCAL - x.bitcast(DOUBLE.integer_type)).bitcast(DOUBLE.float_type)
-    for _ in range(steps):
-        y = fma(y, fma(-x, y, 1.0), y)
-    return y
+    return fma(y, fma(-x, y, 1.0), y)
 
 
 def polynomial(x: Expr, coefficients: Sequence[float | Expr], *, small: bool = True, cuts: int | None = None) -> Expr:

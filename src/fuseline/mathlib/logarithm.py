@@ -210,8 +210,7 @@ def log1p_finite(x: Expr, x_rest: Expr | None = None) -> Expr:
     """log(1 + x + x_rest) for finite x > -1 that are not subnormal, and a rest far below x."""
     f = format_of(x)
     if f is DOUBLE:
-        total, tail = log1p_in_two_parts(x, x_rest)
-        return total + tail
+        return _log1p_by_cells(x, x_rest)
     above, r, r_rest = _one_more(x, _SQRT_HALF_BITS, f)
     k = (above >> f.fraction_bits).cast(F32)
     high, low = f.table("LN2")
@@ -219,16 +218,16 @@ def log1p_finite(x: Expr, x_rest: Expr | None = None) -> Expr:
     return total + (rest + fma(k, low, (r * r) * polynomial(r, f.table("LOG")) + r_rest * (1.0 - r)))
 
 
-def log1p_in_two_parts(x: Expr, x_rest: Expr | None = None) -> tuple[Expr, Expr]:
-    """The same in float64 as an unevaluated sum of a large and a small part."""
+def _log1p_by_cells(x: Expr, x_rest: Expr | None) -> Expr:
+    """The same in float64."""
     above, whole, whole_rest = _one_more(x, _LOWEST_CELL_BITS, DOUBLE, x_rest)
     cell = Cell.of(above)
     # (1 + whole)*c - 1, of which all but the product is exact.
     c = cell.reciprocal
     product, product_rest = two_product(whole, c)
     r = product + (c - 1.0)
-    r_rest = fma(whole_rest, c, product_rest)
-    return cell.logarithm_in_two_parts(r, r_rest)
+    total, tail = cell.logarithm_in_two_parts(r, fma(whole_rest, c, product_rest))
+    return total + tail
 
 
 def _one_more(x: Expr, lowest_bits: int, f: Format, x_rest: Expr | None = None) -> tuple[Expr, Expr, Expr]:

@@ -72,16 +72,12 @@ class _Permute:
     element: str
     index: str
     largest_table: int
-    of_two: str | None = None
-    """Picks from two registers by one more bit of the index, in the time that one takes."""
 
 
 _PERMUTES = {
     ("avx2", 32): _Permute("llvm.x86.avx2.permps", 8, "float", "i32", 32),
     ("avx512", 32): _Permute("llvm.x86.avx512.permvar.sf.512", 16, "float", "i32", 64),
-    ("avx512", 64): _Permute(
-        "llvm.x86.avx512.permvar.df.512", 8, "double", "i64", 32, "llvm.x86.avx512.vpermi2var.pd.512"
-    ),
+    ("avx512", 64): _Permute("llvm.x86.avx512.permvar.df.512", 8, "double", "i64", 32),
 }
 
 
@@ -111,13 +107,8 @@ def _source(w: Writer, entries: tuple[int, ...], p: _Permute) -> str:
 
 def _piece_lookup(w: Writer, index: str, sources: list[str], p: _Permute) -> str:
     element, indices = f"<{p.lanes} x {p.element}>", f"<{p.lanes} x {p.index}>"
+    chosen = [w.call(p.intrinsic, element, [(element, source), (indices, index)]) for source in sources]
     step = p.lanes
-    if p.of_two is not None and len(sources) > 1:
-        both = zip(sources[::2], sources[1::2], strict=True)
-        chosen = [w.call(p.of_two, element, [(element, a), (indices, index), (element, b)]) for a, b in both]
-        step *= 2
-    else:
-        chosen = [w.call(p.intrinsic, element, [(element, source), (indices, index)]) for source in sources]
     while len(chosen) > 1:
         bit = w.assign(f"and {indices} {index}, splat ({p.index} {step})")
         high = w.assign(f"icmp ne {indices} {bit}, zeroinitializer")
